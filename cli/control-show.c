@@ -90,6 +90,17 @@ static void print_quotas(const struct control_daemon *daemon)
 	putchar('\n');
 }
 
+static void print_share(const struct control_daemon *daemon)
+{
+	const char *state = !strcmp(daemon->turns, "open")    ? "alone with work"
+			    : !strcmp(daemon->turns, "own")   ? "its turn"
+			    : !strcmp(daemon->turns, "other") ? "another VM's turn"
+							      : "no arbiter";
+
+	if (daemon->share)
+		printf("  share %u of the device's time: %s\n", daemon->share, state);
+}
+
 static uint64_t count_refusals(const struct control_daemon *daemon)
 {
 	uint64_t refusals = 0;
@@ -113,6 +124,7 @@ void control_print_table(const struct control_daemons *found, bool detailed)
 		       *d->vhost_socket ? d->vhost_socket : d->local_socket);
 		if (!detailed)
 			continue;
+		print_share(d);
 		print_quotas(d);
 		print_processes(d);
 	}
@@ -142,6 +154,8 @@ static void write_process(struct json *json, const struct control_process *p)
 	json_number(json, "pid", p->pid);
 	json_number(json, "user", p->uid);
 	json_text(json, "state", p->state);
+	if (*p->pause_failure)
+		json_text(json, "pause_failure", p->pause_failure);
 	json_number(json, "worker", p->worker);
 	json_number(json, "age_s", p->age);
 	json_number(json, "worker_memory", p->worker_memory);
@@ -165,6 +179,10 @@ static void write_daemon(struct json *json, const struct control_daemon *d)
 	json_text(json, "vhost_socket", *d->vhost_socket ? d->vhost_socket : NULL);
 	json_text(json, "local_socket", *d->local_socket ? d->local_socket : NULL);
 	json_text(json, "vm", *d->vm ? d->vm : NULL);
+	if (d->share) {
+		json_number(json, "share", d->share);
+		json_text(json, "turns", d->turns);
+	}
 	write_quotas(json, d);
 	json_open(json, "processes", '[');
 	for (unsigned int i = 0; i < d->process_count; i++)

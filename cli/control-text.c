@@ -86,6 +86,7 @@ static bool parse_process(struct control_daemon *daemon, char *words)
 				       NUMBER("queue", p.queue),
 				       NUMBER("device-memory", p.device_memory),
 				       NUMBER("log-dropped", p.log_dropped),
+				       TEXT("pause-failure", p.pause_failure),
 				       {0}};
 
 	processes = realloc(daemon->processes, (daemon->process_count + 1) * sizeof(p));
@@ -105,6 +106,8 @@ bool control_parse(struct control_daemon *daemon, char *text)
 				       TEXT("vhost-socket", daemon->vhost_socket),
 				       TEXT("local-socket", daemon->local_socket),
 				       NUMBER("pid", daemon->pid),
+				       NUMBER("share", daemon->share),
+				       TEXT("turns", daemon->turns),
 				       NUMBER("uptime", daemon->uptime),
 				       {0}};
 	char *rest = NULL, *value;

@@ -18,6 +18,7 @@ struct control_quota {
 /* A guest process: of a VM, or a local program. */
 struct control_process {
 	char kind[8], state[16];
+	char pause_failure[16];        /* why the last pause was given up; "": it was not */
 	unsigned int pid, uid, worker; /* worker: a process of this host, 0: none */
 	uint64_t age;                  /* seconds */
 	uint64_t mappings, pinned;     /* 0 over the local socket */
@@ -32,7 +33,9 @@ struct control_daemon {
 	char name[64], version[32], vm[16];
 	char vhost_socket[128], local_socket[128]; /* "": none */
 	unsigned int pid;
-	uint64_t uptime; /* seconds */
+	unsigned int share; /* of the device's time; 0: none */
+	char turns[8];      /* with a share: "lost", "open", "own" or "other" */
+	uint64_t uptime;    /* seconds */
 	struct control_quota quotas[CONTROL_QUOTAS_MAX];
 	unsigned int quota_count;
 	struct control_process *processes;

@@ -2,7 +2,9 @@
 /* The layers of the workers' sandbox that this machine offers. */
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,21 +35,48 @@ static void check_seccomp(void)
 			   "none: a worker that a guest takes over can make any system call");
 }
 
-/* In a child, which alone gets them. */
-static void check_namespaces(void)
+#define ALL (CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC)
+
+/* In a child, which alone gets them. 0 or errno: a kernel may give a user namespace that may not mount anything. */
+static int try_namespaces(int which)
 {
 	int status = 0;
 	pid_t child = fork();
 
 	if (child == 0)
-		_exit(unshare(CLONE_NEWNET | CLONE_NEWIPC) ? errno : 0);
+		_exit(unshare(which) || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) ? errno : 0);
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-		return;
-	if (!WEXITSTATUS(status))
-		doctor_say(FOUND, "sandbox: namespaces", NULL, "a VM's workers have a network and an IPC namespace");
+		return EAGAIN;
+	return WEXITSTATUS(status);
+}
+
+static void say_no_namespaces(int error)
+{
+	doctor_say(NOTED, "sandbox: namespaces",
+		   geteuid() ? "The kernel must allow user namespaces (sysctl kernel.unprivileged_userns_clone, "
+			       "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces)."
+			     : "vcudad needs CAP_SYS_ADMIN.",
+		   "none for workers (%s): a worker that a guest takes over can connect to sockets in the file system",
+		   strerror(error));
+}
+
+/* vcudad tries the same (host/daemon/worker/view-make.c). */
+static void check_namespaces(void)
+{
+	bool own = !try_namespaces(ALL);
+	int error = own ? 0 : try_namespaces(ALL | CLONE_NEWUSER);
+
+	if (error)
+		say_no_namespaces(error);
 	else
-		doctor_say(FOUND, "sandbox: namespaces", NULL, "none for workers (%s): they need CAP_SYS_ADMIN",
-			   strerror(WEXITSTATUS(status)));
+		doctor_say(FOUND, "sandbox: namespaces", NULL,
+			   "a VM's workers have a file system, a network and an IPC namespace of their own%s",
+			   own ? "" : ", in a user namespace");
+	if (own && !geteuid())
+		doctor_say(FOUND, "sandbox: user", NULL, "a VM's workers have a user of their own");
+	else
+		doctor_say(FOUND, "sandbox: user", NULL,
+			   "workers have vcudad's user: only root with CAP_SYS_ADMIN gives them another");
 }
 
 void doctor_sandbox(void)

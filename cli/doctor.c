@@ -101,11 +101,13 @@ static bool check_guest_libraries(const struct cli_paths *paths)
 
 	snprintf(management, sizeof(management), "%s/libnvidia-ml.so.1", paths->guest_lib);
 	if (cli_each_library(paths, is_readable) && is_readable(management))
-		return doctor_say(FOUND, "guest libraries", NULL, "%s: libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s",
-				  paths->guest_lib, VCUDA_CUDARTS);
+		return doctor_say(FOUND, "guest libraries", NULL,
+				  "%s: libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s", paths->guest_lib,
+				  VCUDA_CUDARTS);
 	return doctor_say(MISSING, "guest libraries",
 			  "Build them with `make`, or name their directory with VCUDA_GUEST_LIB.",
-			  "%s lacks some of libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s", paths->guest_lib, VCUDA_CUDARTS);
+			  "%s lacks some of libcuda.so.1, libnvidia-ml.so.1, libcudart.so of %s", paths->guest_lib,
+			  VCUDA_CUDARTS);
 }
 
 static int load_backend_cpu(void *argument)
@@ -290,6 +292,22 @@ static void check_groups(void)
 			"workers have none: vcudad kills the processes that a worker leaves one by one");
 }
 
+/* Whether vcudad can keep --max-host-memory: host/daemon/worker/memory-group.h. */
+static void check_memory_group(void)
+{
+	char folder[PATH_MAX];
+
+	if (vcuda_group_has(NULL, "memory.max", folder))
+		doctor_say(FOUND, "--max-host-memory", NULL, "works by a control group of version 2 in %s", folder);
+	else if (vcuda_group_has("memory", "memory.limit_in_bytes", folder))
+		doctor_say(FOUND, "--max-host-memory", NULL, "works by a control group of version 1 in %s", folder);
+	else
+		doctor_say(NOTED, "--max-host-memory",
+			   "For a limit of the host's memory start vcudad with `systemd-run --user --scope -p "
+			   "Delegate=yes`, or in a service with Delegate=yes.",
+			   "no group with such a limit can be made here");
+}
+
 static void check_device(void)
 {
 	if (!access("/dev/vcuda", R_OK | W_OK))
@@ -321,6 +339,7 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
 	check_daemon_socket();
 	check_limits();
 	check_groups();
+	check_memory_group();
 	check_device();
 	doctor_sandbox();
 	vm = doctor_vm(paths) && run;

@@ -32,6 +32,8 @@ static int help(void)
 	     "        shows the daemons of this user; ends guest processes; changes quotas\n"
 	     "  top [--once] [--json]\n"
 	     "        shows VMs and guest processes, what they use of their quotas, and refusals\n"
+	     "  pause [--timeout SECONDS] PID, pause --vm VM, resume PID, resume --vm VM\n"
+	     "        holds back the CUDA work of a process, or of a VM, and lets it go on\n"
 	     "  bench [--quick] [--only GROUP,...] [--json FILE] [--plots DIR] ...\n"
 	     "        times programs natively and on virtio-cuda, side by side\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
@@ -56,6 +58,10 @@ int main(int argc, char **argv)
 		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "top"))
 		return cli_top(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "pause"))
+		return cli_pause(argc - 1, argv + 1);
+	if (!strcmp(command, "resume"))
+		return cli_resume(argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {

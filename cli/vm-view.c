@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/user-namespace.h"
 #include "vm.h"
 
 bool view_refused(struct view_attempt *attempt, enum view_step step)
@@ -24,33 +25,15 @@ bool view_refused(struct view_attempt *attempt, enum view_step step)
 	return false;
 }
 
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	int error = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = error;
-	return done;
-}
-
 /* The process becomes root of a namespace of nothing but itself, which is enough to make mounts. */
 static bool enter_user_namespace(struct view_attempt *attempt)
 {
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-	char map[64];
+	enum vcuda_user_namespace result = vcuda_user_namespace_enter(CLONE_NEWNS, 0, 0);
 
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+	if (result == VCUDA_USER_NAMESPACE_REFUSED)
 		return view_refused(attempt, VIEW_USER_NAMESPACE);
 	attempt->user_namespace = true;
-	snprintf(map, sizeof(map), "0 %u 1", uid);
-	if (!write_file("/proc/self/uid_map", map) || !write_file("/proc/self/setgroups", "deny"))
-		return view_refused(attempt, VIEW_USER_MAP);
-	snprintf(map, sizeof(map), "0 %u 1", gid);
-	return write_file("/proc/self/gid_map", map) || view_refused(attempt, VIEW_USER_MAP);
+	return result == VCUDA_USER_NAMESPACE_ENTERED || view_refused(attempt, VIEW_USER_MAP);
 }
 
 /* A root without CAP_SYS_ADMIN, as in most containers, may still have a user namespace, like an ordinary user. */

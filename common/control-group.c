@@ -148,7 +148,7 @@ void vcuda_group_each(const char *root, const char *controller, vcuda_group_visi
 /* ---- which way works ---- */
 
 struct attempt {
-	const char *file; /* that ends the processes of a group */
+	const char *file; /* that a group must have, writable */
 	char *folder;     /* of the own group, once a group could be made in it */
 };
 
@@ -177,13 +177,19 @@ static bool try_folder(void *argument, const char *folder, size_t top)
 	return !works;
 }
 
-bool vcuda_group_works(enum vcuda_group_way way, char folder[PATH_MAX])
+bool vcuda_group_has(const char *controller, const char *file, char folder[PATH_MAX])
 {
-	struct attempt attempt = {.file = way == VCUDA_GROUP_V2 ? "cgroup.kill" : "freezer.state", .folder = folder};
+	struct attempt attempt = {.file = file, .folder = folder};
 
 	*folder = '\0';
+	vcuda_group_each("", controller, try_folder, &attempt);
+	return *folder;
+}
+
+bool vcuda_group_works(enum vcuda_group_way way, char folder[PATH_MAX])
+{
 	if (way == VCUDA_GROUP_NONE)
 		return false;
-	vcuda_group_each("", way == VCUDA_GROUP_V2 ? NULL : "freezer", try_folder, &attempt);
-	return *folder;
+	return way == VCUDA_GROUP_V2 ? vcuda_group_has(NULL, "cgroup.kill", folder)
+				     : vcuda_group_has("freezer", "freezer.state", folder);
 }

@@ -26,7 +26,14 @@ enum vcuda_group_way {
 	VCUDA_GROUP_NONE, /* this process can make no group of either kind */
 };
 
-/* Makes a group below this process's own and removes it. On success `folder` is the path of the own group's folder. */
+/*
+ * Whether a group below this process's own has a writable file of that name, in version 2 (controller NULL) or in the
+ * hierarchy of version 1 with that controller. Makes such a group and removes it. On success `folder` is the path of
+ * the own group's folder.
+ */
+bool vcuda_group_has(const char *controller, const char *file, char folder[PATH_MAX]);
+
+/* The same for the file that ends the processes of a group in that way. */
 bool vcuda_group_works(enum vcuda_group_way way, char folder[PATH_MAX]);
 
 #endif

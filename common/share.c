@@ -371,6 +371,29 @@ static int take_fd(struct msghdr *h)
 	return fd;
 }
 
+/* A socket with a time limit gives up when its process has been stopped and goes on. */
+static ssize_t receive(int s, struct msghdr *h)
+{
+	ssize_t bytes;
+
+	do
+		bytes = recvmsg(s, h, MSG_CMSG_CLOEXEC);
+	while (bytes < 0 && errno == EINTR);
+	return bytes;
+}
+
+static int connect_to(int s, const uint8_t *name)
+{
+	struct sockaddr_un a;
+	socklen_t length = address_of(name, &a);
+	int status;
+
+	do
+		status = connect(s, (struct sockaddr *)&a, length);
+	while (status && errno == EINTR);
+	return status;
+}
+
 /* What another worker has under that key. */
 static int ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
@@ -381,8 +404,6 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 	struct iovec iov = {answer, sizeof(*answer)};
 	struct msghdr h = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	struct sockaddr_un a;
-	socklen_t length = address_of(handle->server, &a);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ssize_t bytes = -1;
 
@@ -391,9 +412,9 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 		return -ENOMEM;
 	}
 	be_patient(s);
-	if (connect(s, (struct sockaddr *)&a, length) == 0 && is_friend(s) &&
+	if (connect_to(s, handle->server) == 0 && is_friend(s) &&
 	    send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key))
-		bytes = recvmsg(s, &h, MSG_CMSG_CLOEXEC);
+		bytes = receive(s, &h);
 	/* Descriptors come with an answer of any length. */
 	if (bytes >= 0)
 		*fd = take_fd(&h);

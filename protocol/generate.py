@@ -182,10 +182,19 @@ def emit_guest_h(desc):
     return out
 
 
+def emit_erased_codec(c):
+    """The call's codec in the form of struct call_request."""
+    out = [f"static void encode_{c.name}(struct vcuda_writer *w, const void *a)\n{{\n\tvcuda_encode_{c.name}(w, a);\n}}\n"]
+    if c.outs:
+        out.append(f"static void decode_{c.name}(struct vcuda_reader *r, void *a)\n{{\n\tvcuda_decode_reply_{c.name}(r, a);\n}}\n")
+    return out
+
+
 def emit_guest_c(desc):
     out = [HEADER, '#include "guest-calls.h"\n#include "core/request.h"\n']
     for c in sent_calls(desc):
-        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct client_call call;", "\tCUresult result;\n"]
+        out += emit_erased_codec(c)
+        out += [f"CUresult vcuda_call_{c.name}_with({with_options(c)})\n{{", f"\tstruct vcuda_args_{c.name} a = {{0}};", "\tstruct call_request request;", "\tCUresult result;\n"]
         for p in c.params:
             if p.direction == "out" and p.kind != "mapping" or p.kind == "string":
                 out.append(f"\tif (!{p.name})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
@@ -198,18 +207,13 @@ def emit_guest_c(desc):
                 out.append(f"\tif (!{p.name} && {p.bounds.replace('a->', 'a.')})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
         if c.queues is not None:
             out.append(f"\tresult = libcuda_throttle_take(how, a.{c.stream.name}, {c.queues});\n\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+        queue = f"libcuda_completion_queue(a.{c.stream.name})" if c.leaves_work and c.stream and c.stream.direction == "in" else "NULL"
+        decode = f"decode_{c.name}" if c.outs else "NULL"
         out += [
-            f"\tresult = libcuda_request_begin(&call, how, VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a));",
-            "\tif (result != CUDA_SUCCESS)\n\t\treturn result;",
-        ]
-        if c.leaves_work and c.stream and c.stream.direction == "in":
-            out.append(f"\tcall.queue = libcuda_completion_queue(a.{c.stream.name});")
-        out += [
-            f"\tvcuda_encode_{c.name}(&call.writer, &a);",
-            "\tresult = libcuda_request_submit(&call);",
+            f"\trequest = (struct call_request){{VCUDA_OP_{c.name}, vcuda_size_{c.name}(&a), encode_{c.name}, {decode}, &a, {queue}}};",
+            "\tresult = libcuda_request(how, &request);",
         ]
         if c.outs:
-            out += [f"\tif (result == CUDA_SUCCESS) {{", f"\t\tvcuda_decode_reply_{c.name}(&call.reader, &a);", "\t\tresult = libcuda_request_check(&call);", "\t}"]
             out += ["\tif (result == CUDA_SUCCESS) {"]
             for p in c.outs:
                 if p.kind == "array":
@@ -219,7 +223,6 @@ def emit_guest_c(desc):
                 else:
                     out.append(f"\t\t*{p.name} = a.{p.name};")
             out += ["\t}"]
-        out.append("\tlibcuda_request_end(&call);")
         if c.stream and c.stream.direction == "destroy":
             out.append(f"\tif (result == CUDA_SUCCESS)\n\t\tlibcuda_stream_destroyed(how, {c.stream.name});")
         out.append("\treturn result;\n}\n")

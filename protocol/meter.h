@@ -17,6 +17,15 @@ struct vcuda_meter {
 	 * still take; both may be more than the device has.
 	 */
 	bool (*limit)(unsigned int gpu, uint64_t *limit, uint64_t *left);
+	/* Whether limit() returns true. Costs nothing. */
+	bool (*limited)(void);
+	/*
+	 * For a back end whose device memory is the host's. The process is about to have about `bytes` more of the
+	 * host's memory for something else. False: it must not (CUDA_ERROR_OUT_OF_MEMORY).
+	 */
+	bool (*host_room)(uint64_t bytes);
+	/* So much more device memory, or less of it, is in files that other processes may have mapped too. */
+	void (*in_files)(int64_t bytes);
 	/* How many commands may be queued, and how much of the host's memory these may hold. */
 	void (*queue)(uint64_t *commands, uint64_t *bytes);
 	/* How many bytes of code loaded modules may have. */

@@ -5,10 +5,11 @@
 # result of each part in test/long-results.txt, which is kept in the tree. The last line is "N passed, N failed, N skipped".
 #
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
-# bookworm or trixie; loaded (`make check` beside four endless loops); ends (programs that end beside threads that print, 5,000 times,
+# bookworm or trixie; loaded (`make check` beside four endless loops, which start when all is built); ends (programs that end beside threads that print, 5,000 times,
 # beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
-# each fuzzer for so many minutes, 15 unless told); faults (ten times those of `make check`: 1,000
-# starts, 10,000 hostile connections).
+# each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
+# starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
+# four programs each); pauses (programs are paused 200 times, and release their memory 200 times); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
@@ -16,7 +17,7 @@ BUILD=$(realpath -m "${BUILD:-build}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults vms pauses kasan"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -46,7 +47,22 @@ fuzz() {
 
 faults() {
 	build && VCUDAD="$BUILD/host/daemon/vcudad" FAKE_WORKER="$BUILD/test/vhost/fake-worker" VCUDA_TEST_TIMES=10 \
-		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults
+		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults &&
+		VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" kills &&
+		VCUDA_TEST_TIMES=2 python3 test/vm/vm.py "$BUILD" 6.1 reboot killed
+}
+
+vms() {
+	build && python3 test/vm/several.py "$BUILD" 6.1 4 4
+}
+
+pauses() {
+	build && VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" pause &&
+		VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" release
+}
+
+kasan() {
+	build && python3 test/kasan/kasan.py "$BUILD"
 }
 
 part() {
@@ -54,12 +70,15 @@ part() {
 	bare-*-root) scripts/try-bare.sh "$(cut -d - -f 2 <<<"$1")" ;;
 	bare-*-user) scripts/try-bare.sh --user "$(cut -d - -f 2 <<<"$1")" ;;
 	bare-*-check) scripts/try-bare.sh --check "$(cut -d - -f 2 <<<"$1")" ;;
-	loaded) beside 4 make check BUILD="$BUILD" ;;
+	loaded) CHECK_SUITES=none make check BUILD="$BUILD" && beside 4 make check BUILD="$BUILD" ;;
 	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
 	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
 	fuzz) fuzz 15 ;;
 	fuzz:*) fuzz "${1#fuzz:}" ;;
 	faults) faults ;;
+	vms) vms ;;
+	pauses) pauses ;;
+	kasan) kasan ;;
 	esac
 }
 

@@ -10,8 +10,8 @@
  *
  * VCUDA_CPU_MEMORY: device memory in bytes, with K, M or G after the number (default: half of the machine's memory)
  *
- * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all blocks at hand have together (default:
- * 256M and 16M for each thread that runs kernels)
+ * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all blocks at hand have together
+ * (default: 256M and 16M for each thread that runs kernels)
  *
  * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 13.0)
  *
@@ -32,6 +32,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol/compiler.h"
+#include "protocol/turns.h"
+
 struct vcuda_backend_ops;
 
 const struct vcuda_backend_ops *vcuda_backend_cpu(void);
@@ -47,5 +50,31 @@ void vcuda_cpu_address_range(uint64_t *start, uint64_t *length);
  * the image's own headers, or a PTX text's NUL, are trusted.
  */
 void vcuda_cpu_set_image_bound(size_t bytes);
+
+/*
+ * From now on kernels are compiled by this compiler, whose processes call vcuda_cpu_compile(), a vcuda_compile. Called
+ * before the first module is loaded. Without it kernels are compiled in this process, without a limit.
+ */
+void vcuda_cpu_compile_with(const struct vcuda_compiler *compiler);
+bool vcuda_cpu_compile(int module, const void *order, size_t order_bytes, void **result, size_t *result_bytes);
+
+/*
+ * A kernel may run for so many seconds, or for VCUDA_CPU_TIME_LIMIT if that is less. `refused` is called for each that
+ * takes longer. Before cuInit().
+ */
+void vcuda_cpu_limit_kernels(uint64_t seconds, void (*refused)(void));
+
+/* From now on work runs in the turns of the worker's VM. Before there is any work. */
+void vcuda_cpu_turns(const struct vcuda_turns *to);
+
+/*
+ * Writes what device memory holds to `fd`, an empty file, and gives the memory back to the system, but for memory that
+ * other processes may have open. No work is under way, and none comes before vcuda_cpu_restore(). 0: the file is the
+ * back end's until then; -errno: nothing has changed.
+ */
+int vcuda_cpu_release(int fd);
+
+/* Reads device memory back, and closes the file. -errno: it could not be read, and may be asked for again. */
+int vcuda_cpu_restore(void);
 
 #endif

@@ -84,6 +84,9 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 				struct ptx_error *error);
 void ptx_module_destroy(struct ptx_module *module);
 
+/* A module was loaded: makes ready for the first kernel's compilation, if there will most probably be one. */
+void ptx_module_expect(const struct ptx_module *module);
+
 size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);
 /*
  * Tells the module where variable `index` lives. The device layer does so for all of them before the first
@@ -187,6 +190,32 @@ struct ptx_launch {
  * the sum up to twice that.
  */
 void ptx_limit_memory(uint64_t bytes);
+
+/*
+ * Has the memory of blocks beyond the first 32 MiB charged. Where `take` refuses, a block waits, or fails if no other
+ * block has any memory. Called before any block runs.
+ */
+void ptx_charge_memory(bool (*take)(uint64_t bytes), void (*give)(uint64_t bytes));
+
+/* Whether any is charged. */
+bool ptx_memory_is_charged(void);
+
+/* Takes back the memory of threads that run no block. */
+void ptx_release_memory(void);
+
+/*
+ * For a launch whose blocks must all be there at a time: `bytes` are there for them, until unreserved. What is reserved
+ * beyond 32 MiB is charged. False: that was refused.
+ */
+bool ptx_reserve_memory(uint64_t bytes);
+void ptx_unreserve_memory(uint64_t bytes);
+
+/*
+ * Modules and machine code ask `room` whether they may have about `bytes` more of the host's memory; false:
+ * PTX_NO_MEMORY. Called before there is a module.
+ */
+void ptx_ask_for_memory(bool (*room)(uint64_t bytes));
+
 /* What one block of a launch needs, bytes. If it is more than the limit, ptx_run_blocks() fails. */
 uint64_t ptx_launch_memory(const struct ptx_launch *launch);
 

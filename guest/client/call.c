@@ -264,8 +264,8 @@ static void note_command(struct call_queue *queue, const struct client_call *cal
 /* With the ring lock held. */
 static void note_work(const struct client_call *call)
 {
-	const struct vcuda_call_info *info = &vcuda_call_table[call->op];
-	struct call_queue *queue = call->queue ? call->queue : &client_call_untracked;
+	const struct vcuda_call_info *info = &vcuda_call_table[call->request->op];
+	struct call_queue *queue = call->request->queue ? call->request->queue : &client_call_untracked;
 	bool non_blocking = atomic_load(&queue->non_blocking);
 
 	if (!info->quiet || !info->sync) {
@@ -309,41 +309,49 @@ static void fill_in_header(const struct client_call *call)
 {
 	const struct call_context *context = call->context;
 
-	call->command->op = (uint16_t)call->op;
+	call->command->op = (uint16_t)call->request->op;
 	call->command->flags = call->sync ? VCUDA_COMMAND_SYNC : 0;
 	call->command->context = context ? (uint64_t)(uintptr_t)context->id : 0;
 	call->command->slot = call->slot;
 	call->command->thread = call->thread->number;
 }
 
-int client_call_begin(struct client_call *call, unsigned int op, size_t bytes)
+/* With the ring lock held. Sets `ring` to whether the worker has to be woken. */
+static int publish(struct client_call *call, bool *ring)
 {
-	const struct vcuda_call_info *info = &vcuda_call_table[op];
-	size_t size = sizeof(struct vcuda_command) + bytes;
-	int error = check(info, size);
+	const struct call_request *request = call->request;
+	uint32_t bytes;
+	int error = enter_ring(call, (uint32_t)(sizeof(struct vcuda_command) + request->bytes));
 
 	if (error)
 		return error;
-	call->op = op;
-	call->sync = info->sync || call->options->wait;
-	call->result = CALL_MALFORMED;
-	VCUDA_PROBE3(call_begin, op, info->name, call->sync);
-	/* A thread that is cancelled in a call would keep the ring lock or a slot for ever. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
-	if (call->sync)
-		call->slot = take_slot();
-	else
-		call->thread->queued++;
-	pthread_mutex_lock(&ring_lock);
-	error = enter_ring(call, (uint32_t)size);
-	if (error) {
-		pthread_mutex_unlock(&ring_lock);
-		client_call_end(call);
-		return error;
-	}
 	fill_in_header(call);
-	call->writer = vcuda_writer_init(call->command + 1, bytes);
+	call->writer = vcuda_writer_init(call->command + 1, request->bytes);
+	request->encode(&call->writer, request->arguments);
+	/* The size comes from the same arguments: only a string that another thread changes meanwhile can fail here. */
+	if (call->writer.error)
+		return CALL_MALFORMED;
+	bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
+	*ring = vcuda_producer_publish(&producer, call->command, bytes);
+	call->receipt = (struct call_receipt){producer.seq, producer.tail};
+	note_work(call);
 	return 0;
+}
+
+static int send(struct client_call *call)
+{
+	struct client_transport *t = client_session.transport;
+	bool ring = false;
+	int error;
+
+	pthread_mutex_lock(&ring_lock);
+	error = publish(call, &ring);
+	pthread_mutex_unlock(&ring_lock);
+	if (ring) {
+		VCUDA_PROBE(doorbell);
+		t->ops->doorbell(t);
+	}
+	return error;
 }
 
 static bool reply_is_missing(void *call)
@@ -359,8 +367,7 @@ static bool reply_is_missing(void *call)
 
 static int wait_reply(struct client_call *call)
 {
-	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
-	uint32_t bytes;
+	const struct vcuda_call_info *info = &vcuda_call_table[call->request->op];
 	int error;
 
 	call->thread->waits++;
@@ -368,60 +375,62 @@ static int wait_reply(struct client_call *call)
 	if (error)
 		return error;
 	/* Others may have overtaken it in the worker: the work that it leaves begins now. */
-	if (!vcuda_call_table[call->op].quiet || !vcuda_call_table[call->op].sync) {
+	if (!info->quiet || !info->sync) {
 		pthread_mutex_lock(&ring_lock);
 		call->receipt.position = producer.tail;
 		note_work(call);
 		pthread_mutex_unlock(&ring_lock);
 	}
-	call->result = slot->result;
-	bytes = slot->bytes;
-	if (bytes > VCUDA_REPLY_MAX)
-		bytes = 0;
-	call->reader = vcuda_reader_init(slot->data, bytes);
+	call->answered = true;
+	call->result = vcuda_shm_slot(producer.shm, call->slot)->result;
 	return call->result;
 }
 
-/* Returns whether the worker has to be woken. With the ring lock held. */
-static bool publish(struct client_call *call)
+static int decode(const struct client_call *call)
 {
-	uint32_t bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
-	bool ring = vcuda_producer_publish(&producer, call->command, bytes);
+	const struct call_request *request = call->request;
+	struct vcuda_slot *slot = vcuda_shm_slot(producer.shm, call->slot);
+	uint32_t bytes = slot->bytes;
+	struct vcuda_reader reader = vcuda_reader_init(slot->data, bytes > VCUDA_REPLY_MAX ? 0 : bytes);
 
-	call->receipt = (struct call_receipt){producer.seq, producer.tail};
-	note_work(call);
-	return ring;
+	request->decode(&reader, request->arguments);
+	return vcuda_reader_finished(&reader) ? 0 : CALL_BAD_ANSWER;
 }
 
-int client_call_submit(struct client_call *call)
+/* With a reply slot, if the call waits. */
+static int send_and_wait(struct client_call *call)
 {
-	struct client_transport *t = client_session.transport;
-	int result = 0;
-	bool ring;
+	int result = send(call);
 
-	/* The sizes were computed from the same arguments: only a string that another thread changes meanwhile can
-	 * fail here. */
-	if (call->writer.error) {
-		pthread_mutex_unlock(&ring_lock);
-		return CALL_MALFORMED;
-	}
-	ring = publish(call);
-	pthread_mutex_unlock(&ring_lock);
-	if (ring) {
-		VCUDA_PROBE(doorbell);
-		t->ops->doorbell(t);
-	}
+	if (result)
+		return result;
 	if (call->sync)
 		result = wait_reply(call);
 	if (call->options->receipt)
 		*call->options->receipt = call->receipt;
-	return result;
+	return result || !call->answered || !call->request->decode ? result : decode(call);
 }
 
-void client_call_end(struct client_call *call)
+int client_call(struct client_call *call)
 {
-	VCUDA_PROBE2(call_end, call->op, call->result);
+	const struct vcuda_call_info *info = &vcuda_call_table[call->request->op];
+	int result = check(info, sizeof(struct vcuda_command) + call->request->bytes);
+
+	call->sync = info->sync || call->options->wait;
+	call->answered = false;
+	if (result)
+		return result;
+	VCUDA_PROBE3(call_begin, call->request->op, info->name, call->sync);
+	/* A thread that is cancelled in a call would keep the ring lock or a slot for ever. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
+	if (call->sync)
+		call->slot = take_slot();
+	else
+		call->thread->queued++;
+	result = send_and_wait(call);
+	VCUDA_PROBE2(call_end, call->request->op, result);
 	if (call->sync)
 		give_slot(call->slot);
 	pthread_setcancelstate(call->cancel_state, NULL);
+	return result;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One command from a guest thread to the worker: begin, encode, submit, decode, end. Nothing here knows CUDA: a command
- * has a number, a context is a name that the worker gave, a result is the worker's.
+ * One command from a guest thread to the worker. Nothing here knows CUDA: a command has a number, a context is a name
+ * that the worker gave, a result is the worker's.
  *
- * begin() takes the process's ring lock and submit() releases it, so the order of the commands is the order of the
- * calls. All functions are safe to call from any thread.
+ * All functions are safe to call from any thread.
  *
  * Results: 0, a value of enum call_error, or a positive number: the worker's result, or the error that ended the
  * session.
@@ -26,6 +25,7 @@ enum call_error {
 	CALL_UNKNOWN = -3,     /* the worker's protocol minor does not have the command */
 	CALL_NOT_DRAINED = -4, /* options.only_drained */
 	CALL_MALFORMED = -5,   /* arguments that changed while they were encoded */
+	CALL_BAD_ANSWER = -6,  /* the worker's answer does not decode */
 };
 
 /* Where commands execute. A program embeds one in each of its contexts. */
@@ -61,40 +61,48 @@ struct call_options {
 	/* Work for the thread while it waits for the answer; returns false if there is none now. May be NULL. */
 	bool (*meanwhile)(void *argument);
 	void *argument;
-	struct call_receipt *receipt; /* filled by submit(). May be NULL. */
+	struct call_receipt *receipt; /* filled by client_call(). May be NULL. */
+};
+
+/* A command with its arguments. */
+struct call_request {
+	unsigned int op;
+	size_t bytes; /* that encode() writes at most */
+	/* Writes the arguments, with the process's ring lock held: it makes no call. */
+	void (*encode)(struct vcuda_writer *writer, const void *arguments);
+	/* Reads the answer of a call that succeeded. NULL: the answer has no values. */
+	void (*decode)(struct vcuda_reader *reader, void *arguments);
+	void *arguments;
+	struct call_queue *queue; /* of the stream; NULL: the stream is not tracked */
 };
 
 struct client_call {
-	/* The caller fills these in before begin(). */
-	const struct call_options *options; /* until the call has ended */
-	struct call_context *context;       /* of the options, else the thread's current one; may be NULL */
+	/* The caller fills these in. */
+	const struct call_request *request;
+	const struct call_options *options;
+	struct call_context *context; /* of the options, else the thread's current one; may be NULL */
 	struct call_thread *thread;
-	struct call_queue *queue; /* NULL: the stream is not tracked */
 	bool launches;
 
+	/* client_call() sets these. */
+	bool sync;     /* it waits for the answer */
+	bool answered; /* the worker has answered */
+	int result;    /* of the worker, if it has answered */
+
 	struct vcuda_writer writer;
-	struct vcuda_reader reader;
 	struct vcuda_command *command;
 	struct call_receipt receipt;
 	uint32_t slot;
 	int cancel_state; /* of the thread, outside of the call */
-	bool sync;
-	unsigned int op;
-	int result; /* of the worker, for a call that waited */
 };
 
 /*
- * Waits for room in the ring, reserves `bytes` for the arguments and fills in the command's header. Errors:
- * CALL_NOT_CONNECTED, CALL_TOO_LARGE, CALL_UNKNOWN, CALL_NOT_DRAINED, the session's error. After an error the call has
- * ended.
+ * Waits for room in the ring, encodes, publishes. A synchronous call waits for the answer, decodes it, and returns the
+ * worker's result; an asynchronous one returns 0 at once. The process's ring lock is held from the wait for room until
+ * the command is published, so the order of the commands is the order of the calls. Errors: those of enum call_error,
+ * the session's error.
  */
-int client_call_begin(struct client_call *call, unsigned int op, size_t bytes);
-
-/* Publishes. A synchronous call waits and returns the worker's result, an asynchronous one returns 0 at once. */
-int client_call_submit(struct client_call *call);
-
-/* Gives the reply slot back. Called once after a successful begin(). */
-void client_call_end(struct client_call *call);
+int client_call(struct client_call *call);
 
 /*
  * A context is drained if no work that its default stream depends on is outstanding. The receipt is of a call that

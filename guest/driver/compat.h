@@ -4,6 +4,7 @@
 #define VCUDA_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/mmzone.h>
 #include <linux/version.h>
 #include <linux/virtio_config.h>
 
@@ -41,6 +42,19 @@ static inline void vcuda_vma_clear_flags(struct vm_area_struct *vma, unsigned lo
 	vm_flags_clear(vma, flags);
 #else
 	vma->vm_flags &= ~flags;
+#endif
+}
+
+/* The bus of a device: a pointer to what is constant since 6.4. */
+typedef typeof(((struct device *)NULL)->bus) vcuda_bus;
+
+/* True at the first page of a section of memory that can be plugged. A kernel without sections plugs none. */
+static inline bool vcuda_section_begins(unsigned long pfn)
+{
+#ifdef CONFIG_SPARSEMEM
+	return !(pfn % PAGES_PER_SECTION);
+#else
+	return false;
 #endif
 }
 

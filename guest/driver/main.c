@@ -11,7 +11,6 @@
 #include <linux/virtio_config.h>
 #include <linux/virtio_ids.h>
 
-#include "compat.h"
 #include "virtio-cuda.h"
 
 #define VCUDA_HELLO_TIMEOUT (10 * HZ)
@@ -66,6 +65,7 @@ static struct vcuda_device *vcuda_device_new(struct virtio_device *vdev)
 	xa_init_flags(&device->contexts, XA_FLAGS_LOCK_IRQ);
 	init_waitqueue_head(&device->bell_space);
 	device->vdev = vdev;
+	device->bus = vdev->dev.bus;
 	device->generation = 1;
 	device->misc.minor = MISC_DYNAMIC_MINOR;
 	device->misc.name = "vcuda";
@@ -114,7 +114,7 @@ static int vcuda_device_limits(struct vcuda_device *device)
 
 	virtio_cread_bytes(device->vdev, 0, &config, sizeof(config));
 	shift = le32_to_cpu((__force __le32)config.page_shift);
-	if (shift < PAGE_SHIFT || shift > HPAGE_PMD_SHIFT) {
+	if (shift < PAGE_SHIFT || shift > PMD_SHIFT) {
 		dev_err(&device->vdev->dev, "the host's pages of 2^%u bytes are not supported\n", shift);
 		return -EINVAL;
 	}
@@ -135,18 +135,18 @@ static int vcuda_takes_pages(struct device *dev, void *unused)
 /*
  * The host's device keeps to the pages that it found when the RAM was registered. What a balloon or virtio-mem gave to
  * the host and took back has others since then: copies would reach the old ones. So not with such a device, which may
- * be plugged in at any time, nor once one was seen.
+ * be plugged in at any time, nor once one was seen. Called by files, whose device may be unplugged meanwhile.
  */
 bool vcuda_device_offers_direct(struct vcuda_device *device)
 {
 	if (!device->limits.direct)
 		return false;
 	if (!READ_ONCE(device->had_balloon)) {
-		if (!bus_for_each_dev(device->vdev->dev.bus, NULL, NULL, vcuda_takes_pages))
+		if (!bus_for_each_dev(device->bus, NULL, NULL, vcuda_takes_pages))
 			return true;
 		WRITE_ONCE(device->had_balloon, true);
 	}
-	dev_info_once(&device->vdev->dev, "the VM has, or had, a memory balloon or virtio-mem device: large copies do not go directly, though the host offers that\n");
+	pr_info_once("vcuda: the VM has, or had, a memory balloon or virtio-mem device: large copies do not go directly, though the host offers that\n");
 	return false;
 }
 

@@ -9,11 +9,9 @@
  * works on the tree.
  */
 #include <linux/mm.h>
-#include <linux/mmzone.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "compat.h"
 #include "virtio-cuda.h"
 
 #define VCUDA_PIN_BATCH 256
@@ -120,7 +118,7 @@ static int vcuda_range_append(struct vcuda_range *range, struct page *page)
 	unsigned long pfn = page_to_pfn(page);
 	int status;
 
-	if (last && page_to_pfn(last->first) + last->pages == pfn && pfn % PAGES_PER_SECTION) {
+	if (last && page_to_pfn(last->first) + last->pages == pfn && !vcuda_section_begins(pfn)) {
 		last->pages++;
 	} else {
 		if (range->count == range->capacity) {

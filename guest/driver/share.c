@@ -8,7 +8,6 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "compat.h"
 #include "virtio-cuda.h"
 
 #define VCUDA_SHARE_GFP (GFP_KERNEL_ACCOUNT | __GFP_ZERO)
@@ -18,7 +17,7 @@ static struct page *vcuda_share_block(unsigned long left, unsigned int block_ord
 {
 	struct page *page;
 
-	for (*order = min_t(unsigned int, ilog2(left), HPAGE_PMD_ORDER); *order > block_order; (*order)--) {
+	for (*order = min_t(unsigned int, ilog2(left), PMD_SHIFT - PAGE_SHIFT); *order > block_order; (*order)--) {
 		page = alloc_pages(VCUDA_SHARE_GFP | __GFP_NORETRY | __GFP_NOWARN, *order);
 		if (page)
 			return page;

@@ -33,6 +33,7 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
+#include "compat.h"
 #include "control.h"
 #include "uapi.h"
 
@@ -50,7 +51,8 @@ struct vcuda_limits {
 
 struct vcuda_device {
 	struct kref ref;
-	struct virtio_device *vdev;
+	struct virtio_device *vdev;	/* may be gone once the device is not live: files look at `bus` */
+	vcuda_bus bus;
 	struct miscdevice misc;
 	struct notifier_block reboot;
 	struct vcuda_limits limits;

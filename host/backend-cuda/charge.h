@@ -28,9 +28,11 @@ struct backend_charge {
 	uint64_t object;
 	uint64_t bytes;    /* taken from the meter */
 	CUcontext context; /* ends with it; NULL: with no context */
-	unsigned int refs; /* BACKEND_MEMORY: the handle and its mappings */
-	uint64_t live;     /* BACKEND_POOLED: its bytes, which the pool has taken */
-	void *of;          /* BACKEND_MAPPING: the memory's charge, BACKEND_POOLED: the pool */
+	/* BACKEND_MEMORY: `handles` and mappings of it, and its other names; how often the program has the handle. */
+	unsigned int refs, handles;
+	uint64_t live; /* BACKEND_POOLED: its bytes, which the pool has taken; BACKEND_MEMORY: its size */
+	void *of;      /* BACKEND_MAPPING: the memory's charge; BACKEND_MEMORY: of the allocation that it is another
+			  name of, or NULL; BACKEND_POOLED: the pool */
 };
 
 /* `reclaim` frees what the program does not use, where the meter refuses; then it is asked once more. */

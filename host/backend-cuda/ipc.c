@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ _Static_assert(sizeof(CUipcEventHandle) == VCUDA_SHARE_NOTE_BYTES, "CUDA says ho
 _Static_assert(sizeof(CUmemPoolPtrExportData) == VCUDA_SHARE_NOTE_BYTES, "CUDA says how large they are");
 
 /* What others were offered. It is known by the driver's name for it: an address, or a handle. */
-struct export {
+struct export
+{
 	enum vcuda_share_kind kind;
 	uint64_t object;
 	uint8_t note[VCUDA_SHARE_NOTE_BYTES]; /* the driver's */
@@ -31,6 +33,7 @@ struct export {
 static struct vcuda_backend_ops driver;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct export *_Atomic exports;
+static _Atomic bool has_shared;
 
 /* With the lock held; NULL at the end of the list. */
 static struct export *find(enum vcuda_share_kind kind, uint64_t object)
@@ -114,6 +117,8 @@ static CUresult offer(enum vcuda_share_kind kind, uint64_t object, const void *n
 	pthread_mutex_lock(&lock);
 	result = offer_locked(kind, object, note, fd, handle);
 	pthread_mutex_unlock(&lock);
+	if (result == CUDA_SUCCESS)
+		atomic_store(&has_shared, true);
 	return result;
 }
 
@@ -130,7 +135,15 @@ static CUresult take(const void *handle, enum vcuda_share_kind kind, void *note,
 		close(none);
 	if (err == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return err || (fd && *fd < 0) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (err || (fd && *fd < 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_store(&has_shared, true);
+	return CUDA_SUCCESS;
+}
+
+bool backend_has_shared(void)
+{
+	return atomic_load(&has_shared);
 }
 
 static bool is_own(const void *handle)
@@ -220,19 +233,48 @@ static CUresult create_allocation(uint64_t *handle, size_t size, void *prop, uin
 	return driver.cuMemCreate(handle, size, &p, flags);
 }
 
-static CUresult export_allocation(void *shared, uint64_t handle, int type, uint64_t flags)
+/* The note of an allocation: a descriptor does not say how large it is. */
+struct size_note {
+	uint64_t bytes;
+	uint8_t zero[VCUDA_SHARE_NOTE_BYTES - sizeof(uint64_t)];
+};
+
+CUresult backend_share_export(void *shared, uint64_t handle, uint64_t bytes, uint64_t flags)
 {
+	const struct size_note note = {.bytes = bytes};
 	int fd = -1;
 	CUresult result = driver.cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, flags);
 
-	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_ALLOCATION, handle, NULL, fd, shared) : result;
+	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_ALLOCATION, handle, &note, fd, shared) : result;
 }
 
-static CUresult import_allocation(uint64_t *handle, void *shared, int type)
+static CUresult export_allocation(void *shared, uint64_t handle, int type, uint64_t flags)
 {
+	return backend_share_export(shared, handle, 0, flags);
+}
+
+/* Another handle of the same allocation does not end the export: the driver gives one handle several times. */
+static uint64_t note_import(uint64_t handle, const void *shared)
+{
+	uint64_t exported = 0;
 	struct export *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(VCUDA_SHARE_DRIVER_ALLOCATION, handle);
+	if (e)
+		e->refs++;
+	for (e = exports; e && !exported; e = e->next)
+		if (e->kind == VCUDA_SHARE_DRIVER_ALLOCATION && !memcmp(&e->handle, shared, sizeof(e->handle)))
+			exported = e->object;
+	pthread_mutex_unlock(&lock);
+	return exported;
+}
+
+CUresult backend_share_import(uint64_t *handle, void *shared, uint64_t *bytes, uint64_t *exported)
+{
+	struct size_note note;
 	int fd = -1;
-	CUresult result = take(shared, VCUDA_SHARE_DRIVER_ALLOCATION, NULL, &fd);
+	CUresult result = take(shared, VCUDA_SHARE_DRIVER_ALLOCATION, &note, &fd);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -240,12 +282,16 @@ static CUresult import_allocation(uint64_t *handle, void *shared, int type)
 	close(fd);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
-	e = find(VCUDA_SHARE_DRIVER_ALLOCATION, *handle);
-	if (e)
-		e->refs++;
-	pthread_mutex_unlock(&lock);
+	*bytes = note.bytes;
+	*exported = note_import(*handle, shared);
 	return CUDA_SUCCESS;
+}
+
+static CUresult import_allocation(uint64_t *handle, void *shared, int type)
+{
+	uint64_t bytes, exported;
+
+	return backend_share_import(handle, shared, &bytes, &exported);
 }
 
 static CUresult release_allocation(uint64_t handle)
@@ -304,6 +350,15 @@ static CUresult free_in_order(CUdeviceptr address, CUstream stream)
 	return driver.cuMemFreeAsync(address, stream);
 }
 
+static CUresult enable_peer(CUcontext peer, unsigned int flags)
+{
+	CUresult result = driver.cuCtxEnablePeerAccess(peer, flags);
+
+	if (result == CUDA_SUCCESS)
+		atomic_store(&has_shared, true);
+	return result;
+}
+
 void backend_share(struct vcuda_backend_ops *ops)
 {
 	driver = *ops;
@@ -324,6 +379,7 @@ void backend_share(struct vcuda_backend_ops *ops)
 	BETWEEN(cuMemPoolExportPointer, export_pointer);
 	BETWEEN(cuMemPoolImportPointer, import_pointer);
 	BETWEEN(cuMemFreeAsync, free_in_order);
+	BETWEEN(cuCtxEnablePeerAccess, enable_peer);
 #undef BETWEEN
 	if (!driver.cuMemGetAddressRange_v2)
 		ops->cuIpcGetMemHandle = NULL;

@@ -7,7 +7,19 @@
 #ifndef VCUDA_CUDA_IPC_H
 #define VCUDA_CUDA_IPC_H
 
+#include <stdbool.h>
+
 #include "protocol/backend.h"
+
+/*
+ * As cuMemExportToShareableHandle() and cuMemImportFromShareableHandle(). Another worker learns how large the
+ * allocation is. *exported: the handle under which this process exports it, 0 where another process does.
+ */
+CUresult backend_share_export(void *shared, uint64_t handle, uint64_t bytes, uint64_t flags);
+CUresult backend_share_import(uint64_t *handle, void *shared, uint64_t *bytes, uint64_t *exported);
+
+/* Whether this process has given memory or events to another one, has had some of another one's, or has a peer. */
+bool backend_has_shared(void);
 
 /* Puts that between the worker and the driver's functions in `ops`, which stay NULL where the driver lacks them. */
 void backend_share(struct vcuda_backend_ops *ops);

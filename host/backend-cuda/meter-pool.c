@@ -33,20 +33,37 @@ static uint64_t attribute(const struct pool *p, CUmemPool_attribute which)
 
 /* ---- with the lock held ---- */
 
-static struct pool *find(CUmemoryPool handle, unsigned int gpu)
+static struct pool *add(CUmemoryPool handle, unsigned int gpu)
 {
-	struct pool *p;
+	struct pool *p = calloc(1, sizeof(*p));
 
-	for (p = pools; p && p->handle != handle; p = p->next)
-		continue;
-	if (p)
-		return p;
-	p = calloc(1, sizeof(*p));
 	if (p) {
 		*p = (struct pool){.next = pools, .handle = handle, .gpu = gpu};
 		pools = p;
 	}
 	return p;
+}
+
+/* Pools that the program has not made are the devices' own. */
+static unsigned int device_of(CUmemoryPool handle)
+{
+	CUmemoryPool pool;
+	int count = 0;
+
+	driver.cuDeviceGetCount(&count);
+	for (int gpu = 0; gpu < count; gpu++)
+		if (driver.cuDeviceGetDefaultMemPool(&pool, gpu) == CUDA_SUCCESS && pool == handle)
+			return (unsigned int)gpu;
+	return backend_meter_gpu();
+}
+
+static struct pool *find(CUmemoryPool handle)
+{
+	struct pool *p;
+
+	for (p = pools; p && p->handle != handle; p = p->next)
+		continue;
+	return p ? p : add(handle, device_of(handle));
 }
 
 static void drop(struct pool *p)
@@ -173,7 +190,7 @@ static CUresult keep(struct pool *p, struct backend_charge *c, CUdeviceptr addre
 
 static CUresult alloc(CUdeviceptr *address, size_t bytes, CUmemoryPool handle, CUstream stream)
 {
-	struct pool *p = find(handle, backend_meter_gpu());
+	struct pool *p = find(handle);
 	struct backend_charge *c = p ? backend_charge_new(BACKEND_POOLED, p->gpu, 0) : NULL;
 	CUresult result;
 
@@ -201,7 +218,7 @@ static CUresult alloc_from_pool(CUdeviceptr *address, size_t bytes, CUmemoryPool
 static CUresult alloc_async(CUdeviceptr *address, size_t bytes, CUstream stream)
 {
 	CUmemoryPool pool;
-	CUresult result = driver.cuDeviceGetMemPool(&pool, (CUdevice)backend_meter_gpu());
+	CUresult result = driver.cuDeviceGetMemPool(&pool, (CUdevice)backend_meter_stream_gpu(stream));
 
 	return result == CUDA_SUCCESS ? alloc_from_pool(address, bytes, pool, stream) : result;
 }
@@ -241,7 +258,7 @@ static CUresult pool_create(CUmemoryPool *pool, void *props)
 	if (result != CUDA_SUCCESS)
 		return result;
 	enter();
-	find(*pool, (unsigned int)((const CUmemPoolProps *)props)->location.id);
+	add(*pool, (unsigned int)((const CUmemPoolProps *)props)->location.id);
 	return leave(CUDA_SUCCESS);
 }
 
@@ -276,7 +293,7 @@ void backend_meter_pools(struct vcuda_backend_ops *ops)
 	driver = *ops;
 	if (!driver.cuMemAllocFromPoolAsync || !driver.cuMemAllocAsync || !driver.cuMemFreeAsync ||
 	    !driver.cuMemPoolGetAttribute || !driver.cuMemPoolTrimTo || !driver.cuDeviceGetMemPool ||
-	    !driver.cuMemPoolCreate || !driver.cuMemPoolDestroy)
+	    !driver.cuDeviceGetDefaultMemPool || !driver.cuMemPoolCreate || !driver.cuMemPoolDestroy)
 		return;
 	ops->cuMemAllocAsync = alloc_async;
 	ops->cuMemAllocFromPoolAsync = alloc_from_pool;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "charge.h"
+#include "nvml.h"
 
 /* A context of a large GPU takes some 500 MiB. The first of a device cannot be measured without a context. */
 #define FIRST_CONTEXT_BYTES (500ull << 20)
@@ -15,6 +16,7 @@
 
 static struct vcuda_backend_ops driver;
 static CUresult (*get_device)(CUdevice *device);
+static CUresult (*get_stream_context)(CUstream stream, CUcontext *context);
 static const struct vcuda_meter *meter;
 static uint64_t first_context_bytes;
 
@@ -39,6 +41,28 @@ static CUcontext current_context(void)
 
 	driver.cuCtxGetCurrent(&context);
 	return context;
+}
+
+/* The default streams are the current context's. */
+static CUcontext context_of(CUstream stream)
+{
+	CUcontext context;
+
+	if (!get_stream_context || get_stream_context(stream, &context) != CUDA_SUCCESS)
+		return current_context();
+	return context;
+}
+
+unsigned int backend_meter_stream_gpu(CUstream stream)
+{
+	CUcontext before = current_context(), context = context_of(stream);
+	unsigned int gpu;
+
+	if (context == before || driver.cuCtxSetCurrent(context) != CUDA_SUCCESS)
+		return backend_meter_gpu();
+	gpu = backend_meter_gpu();
+	driver.cuCtxSetCurrent(before);
+	return gpu;
 }
 
 /* The object is there, or is not: then its charge goes. */
@@ -203,16 +227,37 @@ static CUresult mipmapped_destroy(CUmipmappedArray array)
 /* ---- what is measured ---- */
 
 struct measure {
-	bool alone;  /* no other call of this process changes the free memory */
-	size_t free; /* before; 0: nothing is measured */
+	bool alone;      /* no other call of this process changes its memory */
+	bool is_own;     /* what this process has is measured, else what all have */
+	uint64_t before; /* UINT64_MAX: nothing is measured */
 	struct backend_charge *charge;
 };
 
-static size_t free_memory(void)
+/* Returns the memory that this process has of the current context's device; UINT64_MAX: NVML does not know. */
+static uint64_t own_memory(void)
 {
-	size_t bytes = 0, total;
+	char id[32];
+	uint64_t bytes;
 
-	return driver.cuMemGetInfo_v2(&bytes, &total) == CUDA_SUCCESS ? bytes : 0;
+	if (!driver.cuDeviceGetPCIBusId ||
+	    driver.cuDeviceGetPCIBusId(id, sizeof(id), (CUdevice)backend_meter_gpu()) != CUDA_SUCCESS)
+		return UINT64_MAX;
+	return backend_nvml_own(id, &bytes) ? bytes : UINT64_MAX;
+}
+
+static uint64_t memory_of_all(void)
+{
+	size_t free, total;
+
+	return driver.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS ? total - free : UINT64_MAX;
+}
+
+static void measure_before(struct measure *m)
+{
+	m->before = own_memory();
+	m->is_own = m->before != UINT64_MAX;
+	if (!m->is_own)
+		m->before = memory_of_all();
 }
 
 /* With a charge that is in no table, NULL: there is no memory. Without a limit nothing is measured. */
@@ -220,17 +265,17 @@ static bool measure_begin(struct measure *m, struct backend_charge *charge)
 {
 	uint64_t limit, left;
 
-	m->charge = charge;
+	*m = (struct measure){.before = UINT64_MAX, .charge = charge};
 	if (!charge)
 		return false;
 	m->alone = meter->limit(backend_meter_gpu(), &limit, &left);
 	if (m->alone) {
 		backend_meter_pools_hold();
 		pthread_rwlock_wrlock(&measuring);
+		measure_before(m);
 	} else {
 		pthread_rwlock_rdlock(&measuring);
 	}
-	m->free = m->alone ? free_memory() : 0;
 	return true;
 }
 
@@ -242,10 +287,10 @@ static bool measure_new(struct measure *m, enum backend_charge_kind kind)
 /* False: it costs more than there may be. */
 static bool measure_end(struct measure *m)
 {
-	size_t after = m->free ? free_memory() : 0;
-	uint64_t bytes = m->charge->bytes + m->free;
+	uint64_t after = m->before == UINT64_MAX ? UINT64_MAX : m->is_own ? own_memory() : memory_of_all();
+	uint64_t sum = m->charge->bytes + after;
 
-	return !after || backend_charge_resize(m->charge, bytes > after ? bytes - after : 0);
+	return after == UINT64_MAX || backend_charge_resize(m->charge, sum > m->before ? sum - m->before : 0);
 }
 
 static CUresult enter_measured(struct measure *m, CUcontext context, uint64_t object, CUresult result)
@@ -476,6 +521,7 @@ void backend_meter_init(struct vcuda_backend_ops *ops, void *driver_library, boo
 	meter = to;
 	first_context_bytes = nested ? 0 : FIRST_CONTEXT_BYTES;
 	get_device = (CUresult(*)(CUdevice *))dlsym(driver_library, "cuCtxGetDevice");
+	get_stream_context = (CUresult(*)(CUstream, CUcontext *))dlsym(driver_library, "cuStreamGetCtx");
 	backend_charge_init(to, backend_meter_reclaim);
 	REPLACE(cuMemAlloc_v2, mem_alloc);
 	REPLACE(cuMemAllocPitch_v2, mem_alloc_pitch);

@@ -2,9 +2,10 @@
 /*
  * Device memory of a GPU, counted for the worker's meter: in front of the driver's functions that make and free memory,
  * so that nothing else has to know. What a call costs is what the program asks for; where only the driver knows
- * (modules, limits, further contexts), the device's free memory before and after. That is what other processes change
- * too, so that it is measured only where there is a limit. What the driver takes later by itself is not known here:
- * kernels that it loads when they are first launched, stacks, work areas of its libraries.
+ * (modules, limits, further contexts), what this process has before and after, as NVIDIA's management library says.
+ * Where that library does not know the process, the device's free memory stands in, which other processes change too.
+ * So it is measured only where there is a limit. What the driver takes later by itself is not known here: kernels that
+ * it loads when they are first launched, stacks, work areas of its libraries.
  */
 #ifndef VCUDA_CUDA_METER_H
 #define VCUDA_CUDA_METER_H
@@ -33,7 +34,8 @@ void backend_meter_reclaim(void);
 /* The pools' charges become what the pools have now. */
 void backend_meter_settle_pools(void);
 
-/* The number of the current context's device. */
+/* The number of the current context's device, and of a stream's. */
 unsigned int backend_meter_gpu(void);
+unsigned int backend_meter_stream_gpu(CUstream stream);
 
 #endif

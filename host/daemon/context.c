@@ -279,6 +279,8 @@ static void worker_reaped(struct daemon_worker *worker)
 	if (context->forgotten || !context->ready) {
 		context_free(context);
 	} else {
+		if (worker->greedy)
+			context->why = VCUDA_LOST_QUOTA;
 		vcuda_log_debug("context %llu (guest process %u) is lost", (unsigned long long)context->id,
 				context->pid);
 		daemon_context_event(context, VCUDA_EVENT_LOST);

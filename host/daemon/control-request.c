@@ -4,8 +4,13 @@
 
 #include "common/log.h"
 #include "control.h"
+#include "limits/gpu-reader.h"
 #include "limits/ledger.h"
 #include "options/quotas.h"
+#include "worker/memory-group.h"
+
+/* An hour. */
+#define MOST_PAUSE_MS 3600000
 
 /* The next word of the line, which ends there; NULL: there is none. *rest is then behind it. */
 static char *next_word(char **rest)
@@ -29,6 +34,25 @@ static void log_kill(uint32_t pid, uint32_t uid, unsigned int user, const char *
 {
 	vcuda_log("guest process %u of user %u is killed by user %u of the host%s%s", pid, uid, user,
 		  *reason ? ": " : "", reason);
+}
+
+/* The process that a request names, 0: all. False: `word` names none. */
+static bool parse_process(const char *word, uint32_t *pid)
+{
+	uint64_t number = 0;
+
+	if (!word || (strcmp(word, "all") && (!daemon_parse_number(word, &number) || !number || number > UINT32_MAX)))
+		return false;
+	*pid = (uint32_t)number;
+	return true;
+}
+
+static void answer_count(uint32_t pid, unsigned int count, const char *what, FILE *answer)
+{
+	if (count || !pid)
+		fprintf(answer, "ok\n%s %u\n", what, count);
+	else
+		fprintf(answer, "error guest process %u has no worker here\n", pid);
 }
 
 struct kill {
@@ -64,21 +88,46 @@ static void handle_kill(struct daemon_control *control, char *rest, unsigned int
 {
 	const char *word = next_word(&rest);
 	struct kill kill = {.reason = rest, .user = user};
-	uint64_t pid = 0;
 	unsigned int killed;
 
-	if (!word || (strcmp(word, "all") && (!daemon_parse_number(word, &pid) || !pid || pid > UINT32_MAX))) {
+	if (!parse_process(word, &kill.pid)) {
 		fputs("error give the number of a guest process, or all\n", answer);
 		return;
 	}
 	clean(rest);
-	kill.pid = (uint32_t)pid;
 	daemon_local_each(control->local, log_local, &kill);
 	killed = kill_contexts(&control->vhost->device, &kill) + daemon_local_kill(control->local, kill.pid);
-	if (killed || !pid)
-		fprintf(answer, "ok\nkilled %u\n", killed);
-	else
-		fprintf(answer, "error guest process %u has no worker here\n", kill.pid);
+	answer_count(kill.pid, killed, "killed", answer);
+}
+
+static void handle_pause(char *rest, unsigned int user, FILE *answer)
+{
+	const char *word = next_word(&rest), *limit = next_word(&rest), *more = next_word(&rest);
+	uint64_t ms = DAEMON_GATE_MS;
+	uint32_t pid;
+
+	if (!parse_process(word, &pid) || (limit && (!daemon_parse_number(limit, &ms) || ms > MOST_PAUSE_MS)) ||
+	    (more && strcmp(more, "release"))) {
+		fputs("error give the number of a guest process, or all, and perhaps milliseconds, and perhaps "
+		      "release\n",
+		      answer);
+		return;
+	}
+	vcuda_log("user %u of the host pauses %s%s", user, word, more ? ", whose memory is released" : "");
+	answer_count(pid, daemon_gate_pause(pid, (uint32_t)ms, more), "pausing", answer);
+}
+
+static void handle_resume(char *rest, unsigned int user, FILE *answer)
+{
+	const char *word = next_word(&rest);
+	uint32_t pid;
+
+	if (!parse_process(word, &pid)) {
+		fputs("error give the number of a guest process, or all\n", answer);
+		return;
+	}
+	vcuda_log("user %u of the host resumes %s", user, word);
+	answer_count(pid, daemon_gate_resume(pid), "resumed", answer);
 }
 
 /* `user` of the host has changed the quota, which was `before`. */
@@ -90,6 +139,29 @@ static void log_set(enum daemon_quota quota, const char *value, uint64_t before,
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)before);
 	vcuda_log("%s is %s now, it was %s: set by user %u of the host", daemon_quota_kind(quota)->name, value, text,
 		  user);
+}
+
+/* False: the kernel does not get the new limit, the old one holds, and the answer says why. */
+static bool apply_host_memory(struct daemon_options *options, uint64_t before, FILE *answer)
+{
+	int status = daemon_memory_group_set(options->max_host_memory);
+
+	if (!status)
+		return true;
+	options->max_host_memory = before;
+	if (status == -EBUSY)
+		fprintf(answer,
+			"error max-host-memory: the workers have %llu MiB now, of which the VM's RAM may be a part: "
+			"end "
+			"guest processes first (vcuda vm kill)\n",
+			(unsigned long long)daemon_memory_group_used() >> 20);
+	else if (status == -EOPNOTSUPP)
+		fputs("error max-host-memory: give vcudad a limit when it starts (--max-host-memory), which can change "
+		      "later\n",
+		      answer);
+	else
+		fprintf(answer, "error max-host-memory: %s\n", strerror(-status));
+	return false;
 }
 
 static void handle_set(struct daemon_control *control, char *rest, unsigned int user, FILE *answer)
@@ -112,7 +184,10 @@ static void handle_set(struct daemon_control *control, char *rest, unsigned int 
 		fprintf(answer, "error %s: give %s\n", name, range);
 		return;
 	}
+	if (quota == DAEMON_QUOTA_HOST_MEMORY && !apply_host_memory(control->options, before, answer))
+		return;
 	daemon_ledger_refresh(control->options);
+	daemon_gpu_reader_refresh(control->loop, control->options);
 	log_set(quota, value, before, user);
 	fputs("ok\n", answer);
 }
@@ -127,6 +202,10 @@ void daemon_control_handle(struct daemon_control *control, char *line, unsigned 
 		handle_kill(control, line, user, answer);
 	else if (request && !strcmp(request, "set"))
 		handle_set(control, line, user, answer);
+	else if (request && !strcmp(request, "pause"))
+		handle_pause(line, user, answer);
+	else if (request && !strcmp(request, "resume"))
+		handle_resume(line, user, answer);
 	else
-		fputs("error there is no such request; there are status, kill, set\n", answer);
+		fputs("error there is no such request; there are status, kill, set, pause, resume\n", answer);
 }

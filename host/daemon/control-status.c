@@ -3,8 +3,10 @@
 
 #include "control.h"
 #include "limits/ledger.h"
+#include "limits/turns.h"
 #include "options/quotas.h"
 #include "ring/ring.h"
+#include "worker/memory-group.h"
 
 static void note_most(const struct daemon_worker *worker, void *argument)
 {
@@ -35,6 +37,8 @@ static uint64_t used(const struct daemon_control *control, enum daemon_quota quo
 		return control->vhost->device.count + control->local->count;
 	case DAEMON_QUOTA_PINNED:
 		return control->vhost->device.quota.pinned;
+	case DAEMON_QUOTA_HOST_MEMORY:
+		return daemon_memory_group_used();
 	case DAEMON_QUOTA_DEVICE_MEMORY:
 		return daemon_ledger_most_granted();
 	case DAEMON_QUOTA_PROCESS_DEVICE_MEMORY:
@@ -60,19 +64,37 @@ static void write_worker(const struct daemon_worker *worker, FILE *answer)
 {
 	const struct daemon_worker_log *log = &worker->log;
 
+	if (worker->gate.failure)
+		fprintf(answer, " pause-failure=%s", worker->gate.failure);
 	fprintf(answer, " worker=%d age=%llu device-memory=%llu log-dropped=%llu", (int)worker->pid,
 		(unsigned long long)(daemon_now() - worker->guest.since) / 1000,
 		(unsigned long long)daemon_ledger_row_granted(&worker->ledger),
 		(unsigned long long)(log->reported + log->lines.dropped));
 }
 
+static const char *state_of_worker(const struct daemon_worker *worker)
+{
+	const struct daemon_gate *gate = &worker->gate;
+
+	if (worker->ending)
+		return "ending";
+	if (gate->level == DAEMON_GATE_RELEASED)
+		return gate->wanted == DAEMON_GATE_RELEASED ? "released" : "restoring";
+	if (gate->wanted == DAEMON_GATE_RELEASED)
+		return gate->level == DAEMON_GATE_OPEN ? "pausing" : "releasing";
+	if (gate->wanted == DAEMON_GATE_CLOSED)
+		return gate->level == DAEMON_GATE_OPEN ? "pausing" : "paused";
+	return "running";
+}
+
 static const char *state_of(const struct daemon_context *context)
 {
 	if (!context->worker)
 		return "lost";
-	if (context->forgotten || context->worker->ending)
+	if (context->forgotten)
 		return "ending";
-	return context->ready ? "running" : "starting";
+	return context->ready || context->worker->gate.wanted != DAEMON_GATE_OPEN ? state_of_worker(context->worker)
+										  : "starting";
 }
 
 /*
@@ -109,7 +131,7 @@ static void write_context(const struct daemon_context *context, FILE *answer)
 static void write_local(const struct daemon_worker *worker, void *answer)
 {
 	fprintf(answer, "process kind=local pid=%u uid=%u state=%s", worker->guest.pid, worker->guest.uid,
-		worker->ending ? "ending" : "running");
+		state_of_worker(worker));
 	write_worker(worker, answer);
 	fputc('\n', answer);
 }
@@ -140,6 +162,8 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 		fprintf(answer, "vm %s\n", control->vhost->fd >= 0 ? "connected" : "absent");
 	if (options->socket)
 		fprintf(answer, "waiting %u\n", control->local->waiting_count);
+	if (options->share)
+		fprintf(answer, "share %u\nturns %s\n", options->share, daemon_turns_state());
 	for (quota = 0; quota < DAEMON_QUOTAS; quota++)
 		write_quota(control, quota, answer);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)

@@ -156,6 +156,7 @@ static int open_default(struct daemon_control *control)
 	for (i = 0; i < count; i++) {
 		if (!vcuda_control_directory_make(directories[i]))
 			continue;
+		daemon_listener_clean(directories[i], SOCK_STREAM);
 		snprintf(control->path, sizeof(control->path), "%.*s/%d", VCUDA_CONTROL_DIRECTORY_BYTES - 1,
 			 directories[i], (int)getpid());
 		return daemon_listener_open(&control->listener, control->loop, control->path, SOCK_STREAM, 0600);

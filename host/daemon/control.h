@@ -9,6 +9,8 @@
  *   status                 what vcudad serves
  *   kill PID|all [REASON]  ends the worker of a guest process, or all workers
  *   set QUOTA VALUE        changes a quota (quotas.h); VALUE as on the command line
+ *   pause PID|all [MS]     pauses a guest process, or all and those that start later (worker/gate.h); answers at once
+ *   resume PID|all         ends the pause
  *
  * The answer is text. Its first line is "ok", or "error " and a sentence. The lines of a status are "KEY VALUE", with
  * the value up to the end of the line, or "quota" or "process" with words NAME=VALUE behind it:
@@ -18,14 +20,21 @@
  *   vm connected|absent    only with a vhost socket
  *   waiting N              only with a local socket: connections of users who connect too often
  *   quota name=NAME unit=bytes|count used=N limit=N refused=N
- *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|ending|lost age=SECONDS mappings=N
- *           pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
+ *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|pausing|paused|ending|lost age=SECONDS
+ *           mappings=N pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
+ *           pause-failure=command|device|memory|worker
  *
  * New keys and words may come; clients ignore what they do not know. device-memory is what vcudad's ledger has granted
  * to the worker, of all GPUs together: up to 32 MiB of each GPU more than the worker uses. used= is what vcudad knows:
+ * of max-host-memory what the kernel charges to the workers, the part of the VM's RAM that they touched first included;
  * of max-device-memory the grants of the GPU of which most is granted, of max-process-device-memory the most that one
- * guest process has of one GPU. Quotas that workers count by themselves have no used=. queue is what the guest says of
- * commands that the worker has not taken; mappings, pinned and queue are of VMs.
+ * guest process has of one GPU. Quotas that workers count by themselves, and max-host-memory without a group to limit,
+ * have no used=. queue is what the guest says of commands that the worker has not taken; mappings, pinned and queue are
+ * of VMs.
+ *
+ * The state is "pausing" until a pause is complete, and then "paused". pause-failure says, until the next pause, why
+ * the last one was given up: a command, or work of the device, did not end in time; the worker had no memory, or did
+ * not answer.
  *
  * A client that is slow costs vcudad a descriptor and no time: it is dropped after DAEMON_CONTROL_MS.
  */

@@ -38,6 +38,7 @@ void daemon_device_init(struct daemon_device *device, struct daemon_loop *loop, 
 						     .max_mappings = DAEMON_MAPPINGS_MAX,
 						     .max_extents = maps_for_guests()};
 	daemon_memory_init(&device->memory);
+	daemon_create_queue_init(&device->creates, device);
 	vcuda_list_init(&device->contexts);
 	vcuda_list_init(&device->hellos);
 	vcuda_list_init(&device->events);
@@ -61,6 +62,7 @@ static void kill_all(struct daemon_device *device, int why)
 {
 	struct daemon_context *context, *after;
 
+	daemon_create_queue_refuse(&device->creates);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
 		daemon_context_kill(context, why);
 }
@@ -138,6 +140,7 @@ static int hello(struct daemon_device *device, const struct daemon_parsed *p, co
 		vcuda_log_debug("the guest's driver says hello, control version %u.%u", r->major, r->minor);
 	}
 	device->greeted = false;
+	daemon_create_queue_refuse(&device->creates);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
 		daemon_context_forget(context);
 	vcuda_list_add(&pending->entry, &device->hellos);
@@ -145,12 +148,17 @@ static int hello(struct daemon_device *device, const struct daemon_parsed *p, co
 	return DAEMON_LATER;
 }
 
+static int create(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
+{
+	return daemon_create_queue_add(&device->creates, p, owed);
+}
+
 typedef int request_handler(struct daemon_device *device, const struct daemon_parsed *p,
 			    const struct daemon_owed *owed);
 
 static request_handler *const handlers[] = {
 	[VCUDA_CTL_HELLO] = hello,
-	[VCUDA_CTL_CREATE] = daemon_context_create,
+	[VCUDA_CTL_CREATE] = create,
 	[VCUDA_CTL_DESTROY] = daemon_context_destroy,
 	[VCUDA_CTL_MAP] = daemon_context_map,
 	[VCUDA_CTL_UNMAP] = daemon_context_unmap,
@@ -334,6 +342,7 @@ void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owne
 	device->stopped = stopped;
 	device->stopped_owner = owner;
 	if (!workers_left(device)) {
+		daemon_create_queue_refuse(&device->creates);
 		finish_stop(device);
 		return;
 	}
@@ -350,6 +359,7 @@ void daemon_device_forget(struct daemon_device *device)
 	device->generation++;
 	device->greeted = false;
 	device->more = 0;
+	daemon_create_queue_forget(&device->creates);
 	vcuda_list_for_each_safe (pending, after, &device->hellos, struct daemon_pending, entry) {
 		vcuda_list_remove(&pending->entry);
 		free(pending);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "protocol/control.h"
+#include "create-queue.h"
 #include "limits/mapping-quota.h"
 #include "loop/loop.h"
 #include "memory.h"
@@ -48,7 +49,7 @@ struct daemon_context {
 	struct daemon_worker *worker; /* NULL once it is reaped */
 	uint64_t id;                  /* 0: of a VM that is gone */
 	uint32_t uid, pid;
-	uint64_t shared;              /* guest-physical address of the control page of its shared area */
+	uint64_t shared;     /* guest-physical address of the control page of its shared area */
 	unsigned int events; /* bits: 1 << VCUDA_EVENT_* that the guest has not been told */
 	int why;             /* status of LOST */
 	bool ready;          /* the worker answered ATTACH */
@@ -74,6 +75,7 @@ struct daemon_device {
 	struct daemon_memory memory;
 	struct daemon_queue queues[VCUDA_QUEUES];
 	unsigned int more; /* bits: queues with chains left for the next turn */
+	struct daemon_create_queue creates;
 	struct vcuda_list contexts;
 	unsigned int count;       /* of contexts */
 	struct vcuda_list hellos; /* answered when no forgotten context is left */

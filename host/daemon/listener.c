@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -102,6 +103,35 @@ static int lock_directory(const char *path)
 		flock(fd, LOCK_EX);
 	free(copy);
 	return fd;
+}
+
+static void remove_dead(const char *directory, const char *name, int type)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat stat;
+
+	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", directory, name) >=
+	    (int)sizeof(address.sun_path))
+		return;
+	if (lstat(address.sun_path, &stat) || !S_ISSOCK(stat.st_mode) || is_live(&address, type))
+		return;
+	if (!unlink(address.sun_path))
+		vcuda_log_debug("%s was left behind by a program that is gone: removed", address.sun_path);
+}
+
+/* A program that has bound its socket and does not listen yet holds the directory's lock. */
+void daemon_listener_clean(const char *directory, int type)
+{
+	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = lock >= 0 && !flock(lock, LOCK_EX) ? opendir(directory) : NULL;
+	struct dirent *entry;
+
+	while (entries && (entry = readdir(entries)))
+		remove_dead(directory, entry->d_name, type);
+	if (entries)
+		closedir(entries);
+	if (lock >= 0)
+		close(lock);
 }
 
 static void pause_expired(struct daemon_timer *timer)

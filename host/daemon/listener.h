@@ -25,6 +25,9 @@ struct daemon_listener {
 int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
 			 mode_t mode);
 
+/* Removes the sockets of that type in the directory whose programs are gone. Other files stay. */
+void daemon_listener_clean(const char *directory, int type);
+
 /* Unlinks the socket; connections that were made up to now are still handed out. */
 void daemon_listener_drain(struct daemon_listener *listener);
 void daemon_listener_close(struct daemon_listener *listener);

@@ -16,10 +16,14 @@
 #include "control.h"
 #include "local.h"
 #include "common/log.h"
+#include "limits/gpu-reader.h"
+#include "limits/turns.h"
 #include "limits/ledger.h"
 #include "common/trace-point.h"
 #include "options/options.h"
+#include "worker/memory-group.h"
 #include "worker/sandbox.h"
+#include "worker/user.h"
 #include "worker/worker-group.h"
 #include "worker/worker-table.h"
 #include "vhost.h"
@@ -86,6 +90,7 @@ static void turn(struct daemon_loop *loop)
 	struct daemon *d = loop->owner;
 
 	daemon_device_continue(&d->vhost.device);
+	daemon_memory_group_guest(daemon_memory_bytes(&d->vhost.device.memory));
 	if (d->vhost.ended && !d->options.socket)
 		end(d);
 	if (d->ending) {
@@ -161,6 +166,12 @@ static void say_ready(const struct daemon_options *options)
 	close(options->ready_fd);
 }
 
+static void close_groups(void)
+{
+	daemon_worker_groups_close();
+	daemon_memory_group_close();
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon *d = &daemon_state;
@@ -190,15 +201,20 @@ int main(int argc, char **argv)
 	daemon_worker_table_fd();
 	if (daemon_worker_groups_open(&d->loop))
 		return 1;
-	if (open_sockets(d)) {
-		daemon_worker_groups_close();
+	if (daemon_memory_group_open(&d->loop, d->options.max_host_memory) || open_sockets(d)) {
+		close_groups();
 		return 1;
 	}
+	daemon_gpu_reader_refresh(&d->loop, &d->options);
+	daemon_turns_open(&d->loop, &d->options);
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	daemon_loop_run(&d->loop);
-	daemon_worker_groups_close();
+	daemon_turns_close();
+	daemon_gpu_reader_close();
+	close_groups();
+	daemon_user_release(&d->options);
 	daemon_loop_close(&d->loop);
 	return 0;
 }

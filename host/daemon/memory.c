@@ -171,6 +171,15 @@ int daemon_memory_remove(struct daemon_memory *memory, uint64_t gpa, uint64_t si
 	return -ENOENT;
 }
 
+uint64_t daemon_memory_bytes(const struct daemon_memory *memory)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < memory->count; i++)
+		bytes += memory->regions[i].size;
+	return bytes;
+}
+
 const struct daemon_memory_region *daemon_memory_find(const struct daemon_memory *memory, uint64_t gpa)
 {
 	unsigned int i;

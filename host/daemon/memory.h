@@ -51,6 +51,9 @@ int daemon_memory_add(struct daemon_memory *memory, uint64_t gpa, uint64_t size,
 /* -ENOENT if there is no such region. */
 int daemon_memory_remove(struct daemon_memory *memory, uint64_t gpa, uint64_t size, uint64_t user);
 
+/* Returns the size of all regions together, in bytes. */
+uint64_t daemon_memory_bytes(const struct daemon_memory *memory);
+
 /* The region that holds gpa, NULL if none does. */
 const struct daemon_memory_region *daemon_memory_find(const struct daemon_memory *memory, uint64_t gpa);
 

@@ -21,12 +21,14 @@
 #include "common/descriptors.h"
 #include "process/channel-serve.h"
 #include "queue/dispatcher.h"
+#include "queue/gate.h"
 #include "protocol/ipc/layout.h"
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "memory/mapper.h"
 #include "queue/output.h"
 #include "memory/ram.h"
+#include "session/destroy.h"
 #include "session/session.h"
 #include "process/warm.h"
 #include "process/worker.h"
@@ -186,6 +188,25 @@ static void *serve(void *unused)
 	return unused;
 }
 
+static void *serve_gate(void *unused)
+{
+	worker_gate_serve(&session);
+	return unused;
+}
+
+/* Before there is a guest process: a pause does not wait for it. */
+static bool start_gate(void)
+{
+	pthread_t thread;
+	int err = pthread_create(&thread, NULL, serve_gate, NULL);
+
+	if (err)
+		vcuda_log("cannot start a thread: %s", strerror(err));
+	else
+		pthread_detach(thread);
+	return !err;
+}
+
 static bool prepare(void)
 {
 	vcuda_trace_point("worker: starts");
@@ -202,7 +223,7 @@ static bool make_session(void)
 		vcuda_log("what kernels print cannot reach the guest process: %s", strerror(errno));
 	session.mappings = worker_mappings = worker_mappings_create();
 	session.handles = worker_handles_create();
-	if (session.mappings && session.handles)
+	if (session.mappings && session.handles && worker_destroy_start())
 		return true;
 	vcuda_log("out of memory");
 	return false;
@@ -222,7 +243,7 @@ __attribute__((visibility("default"))) int vcuda_worker_main(int argc, char **ar
 		return 2;
 	}
 	choose_address_layout(argv);
-	if (!prepare() || !make_session() || attach() || worker_channel_start(&session))
+	if (!prepare() || !make_session() || !start_gate() || attach() || worker_channel_start(&session))
 		return 1;
 	if (!pthread_create(&thread, NULL, serve, NULL))
 		pthread_join(thread, NULL);

@@ -15,13 +15,19 @@
 
 #define VCUDA_LEDGER_FD 5
 
+/* Descriptors with the reply to JOIN, at most. */
+#define VCUDA_LEDGER_JOIN_FDS 3
+
 /* Device numbers of the back end. Memory of a device beyond is refused. */
 #define VCUDA_LEDGER_GPUS 64
 
 #define VCUDA_LEDGER_NO_LIMIT (UINT64_MAX >> 1)
 
 enum vcuda_ledger_type {
-	/* The program of this worker begins, with no memory. The reply carries {page}. */
+	/*
+	 * The program of this worker begins, with no memory. The reply carries {page}, or {page, demand, drained}
+	 * (protocol/turns.h).
+	 */
 	VCUDA_LEDGER_JOIN = 1,
 	/*
 	 * Wants `bytes`, and `spare` beyond them. The reply's `bytes`: what is granted, at least `bytes`, or 0. What
@@ -51,14 +57,20 @@ enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
 	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
 	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
+	VCUDA_LEDGER_COMPILE_SECONDS, /* of a processor, for one kernel; with NVIDIA's driver for one call */
+	VCUDA_LEDGER_COMPILE_BYTES,   /* of the host's memory, for one kernel */
+	VCUDA_LEDGER_KERNEL_SECONDS,  /* that a kernel may run on the software GPU */
 	VCUDA_LEDGER_PROCESS_LIMITS
 };
 
+#define VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT VCUDA_LEDGER_NO_LIMIT
 #define VCUDA_LEDGER_STREAMS_DEFAULT (1u << 16)
 #define VCUDA_LEDGER_HANDLES_DEFAULT (1u << 21)
 #define VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT (1u << 18)
 #define VCUDA_LEDGER_QUEUED_BYTES_DEFAULT (128ull << 20)
 #define VCUDA_LEDGER_MODULE_BYTES_DEFAULT (1ull << 30)
+#define VCUDA_LEDGER_COMPILE_SECONDS_DEFAULT 600
+#define VCUDA_LEDGER_COMPILE_BYTES_DEFAULT (4ull << 30)
 
 /* Bytes of one GPU; VCUDA_LEDGER_NO_LIMIT: none. vcudad may change a limit at any time, also below what is granted. */
 struct vcuda_ledger_page {
@@ -66,6 +78,7 @@ struct vcuda_ledger_page {
 	_Atomic uint64_t process_limit;              /* of one worker */
 	_Atomic uint64_t granted[VCUDA_LEDGER_GPUS]; /* to all workers together */
 	_Atomic uint64_t process_limits[VCUDA_LEDGER_PROCESS_LIMITS];
+	_Atomic uint32_t hold; /* not 0: it is another VM's turn (protocol/turns.h) */
 };
 
 #endif

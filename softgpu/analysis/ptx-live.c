@@ -26,12 +26,13 @@ void ptx_instr_uses(const struct ptx_body *body, const struct ptx_instr *i, void
 
 void ptx_instr_defs(const struct ptx_body *body, const struct ptx_instr *i, void (*visit)(void *, int32_t), void *data)
 {
-	const struct ptx_operand *o = &i->ops[0];
+	const struct ptx_operand *o;
 
 	if (i->mods & M(CC))
 		visit(data, body->carry);
 	if ((i->op->flags & PTX_F_NO_DST) || !i->count)
 		return;
+	o = &i->ops[0];
 	if (o->kind == PTX_OP_REG && o->reg >= 0)
 		visit(data, o->reg);
 	if (o->reg2 >= 0 && (o->kind == PTX_OP_REG || o->kind == PTX_OP_SINK))

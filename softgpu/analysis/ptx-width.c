@@ -103,10 +103,12 @@ static void look_for_varying(void *data, int32_t reg)
 /* Whether all lanes' parts lie at constant distances, in memory that the launch has. */
 static bool is_regular(const struct ptx_body *body, const struct ptx_instr *i)
 {
-	const struct ptx_operand *o = &i->ops[i->op->flags & PTX_F_NO_DST ? 0 : 1];
+	const struct ptx_operand *o;
 
-	return i->op->flags & (PTX_F_LOAD | PTX_F_STORE) && !(i->op->flags & PTX_F_ATOM) && o->kind == PTX_OP_MEM &&
-	       (i->space == PTX_PARAM || i->space == PTX_GLOBAL || i->space == PTX_GENERIC) &&
+	if (!(i->op->flags & (PTX_F_LOAD | PTX_F_STORE)) || (i->op->flags & PTX_F_ATOM))
+		return false;
+	o = &i->ops[i->op->flags & PTX_F_NO_DST ? 0 : 1];
+	return o->kind == PTX_OP_MEM && (i->space == PTX_PARAM || i->space == PTX_GLOBAL || i->space == PTX_GENERIC) &&
 	       (o->reg < 0 || body->shapes[o->reg].kind != PTX_VARYING);
 }
 

@@ -95,9 +95,9 @@ __attribute__((visibility("default"))) void vcuda_cpu_address_range(uint64_t *st
 }
 
 /* Large memory starts on huge pages, so that the first touch of it is cheap. */
-static uint64_t alignment(uint64_t bytes)
+static uint64_t alignment(uint64_t bytes, bool dense)
 {
-	return bytes >= HUGE ? HUGE : bytes >= 16 * PAGE ? PAGE : GRAIN;
+	return bytes >= HUGE && !dense ? HUGE : bytes >= 16 * PAGE ? PAGE : GRAIN;
 }
 
 /*
@@ -106,11 +106,11 @@ static uint64_t alignment(uint64_t bytes)
  * elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-warp-loop.c), 6.0 ms on an EPYC with 4
  * threads in place of 6.5 with a page.
  */
-static uint64_t stagger(uint64_t bytes)
+static uint64_t stagger(uint64_t bytes, bool dense)
 {
 	static unsigned int count;
 
-	return bytes >= HUGE ? count++ % 8 * 4 * PAGE : 0;
+	return bytes >= HUGE && !dense ? count++ % 8 * 4 * PAGE : 0;
 }
 
 static uint64_t place(uint64_t from, uint64_t align, uint64_t offset)
@@ -184,9 +184,10 @@ static bool make_writable(uint64_t end)
 	return true;
 }
 
-uint64_t softgpu_arena_alloc(uint64_t bytes)
+uint64_t softgpu_arena_alloc(uint64_t bytes, bool dense)
 {
-	uint64_t slot = softgpu_arena_slot(bytes), align = alignment(bytes), offset = stagger(bytes), start, unused, length;
+	uint64_t slot = softgpu_arena_slot(bytes), align = alignment(bytes, dense), offset = stagger(bytes, dense);
+	uint64_t start, unused, length;
 
 	softgpu_arena_range(&unused, &length);
 	if (length == 0 || !grow_spans())

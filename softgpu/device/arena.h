@@ -12,8 +12,11 @@
 /* Reserves it at the first call; any thread, lock or not. length 0: the reservation failed. */
 void softgpu_arena_range(uint64_t *start, uint64_t *length);
 
-/* Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. */
-uint64_t softgpu_arena_alloc(uint64_t bytes);
+/*
+ * Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. dense: close
+ * to its neighbours. Else large memory begins with a huge page, which is faster, and takes up to 2 MiB beside it.
+ */
+uint64_t softgpu_arena_alloc(uint64_t bytes, bool dense);
 
 /* What an allocation takes of the device's memory, gap included. */
 uint64_t softgpu_arena_slot(uint64_t bytes);

@@ -142,6 +142,14 @@ static void choose_compute(void)
 	device.minor = minor;
 }
 
+__attribute__((visibility("default"))) void vcuda_cpu_limit_kernels(uint64_t seconds, void (*refused)(void))
+{
+	if (seconds > UINT64_MAX / 1000000000)
+		return;
+	device.time_limit_ns = seconds * 1000000000;
+	device.time_refused = refused;
+}
+
 /* Seconds. */
 static void choose_time_limit(void)
 {
@@ -156,7 +164,9 @@ static void choose_time_limit(void)
 		vcuda_log("VCUDA_CPU_TIME_LIMIT=%s is not used: give seconds, e.g. VCUDA_CPU_TIME_LIMIT=10", text);
 		return;
 	}
-	device.time_limit_ns = (uint64_t)(seconds * 1e9);
+	/* 0: no limit of its own. */
+	if (seconds > 0 && (!device.time_limit_ns || seconds * 1e9 < (double)device.time_limit_ns))
+		device.time_limit_ns = (uint64_t)(seconds * 1e9);
 }
 
 static void choose_bounds(void)

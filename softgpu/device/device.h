@@ -49,6 +49,7 @@ struct softgpu_device {
 	int clock_khz;        /* 0: not known */
 	int cache_bytes;      /* the largest cache */
 	uint64_t time_limit_ns; /* of a kernel; 0: none */
+	void (*time_refused)(void);
 	bool whole_pages;     /* accesses beside an allocation are in bounds up to its 2 MiB pages' ends */
 };
 

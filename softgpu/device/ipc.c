@@ -102,6 +102,7 @@ static bool share_page(uint64_t address, uint64_t arena)
 		free(p);
 		return false;
 	}
+	softgpu_memory_in_files(PAGE);
 	*p = (struct page){address, pages};
 	pages = p;
 	return true;
@@ -132,6 +133,7 @@ void softgpu_ipc_unshare(uint64_t start, uint64_t end)
 			continue;
 		}
 		*at = p->next;
+		softgpu_memory_in_files(-(int64_t)PAGE);
 		free(p);
 	}
 }
@@ -147,14 +149,29 @@ static struct export *find_export(uint64_t address)
 	return e;
 }
 
+bool softgpu_ipc_is_shared(uint64_t start, uint64_t end)
+{
+	for (const struct page *p = pages; p; p = p->next)
+		if (p->address < end && p->address + PAGE > start)
+			return true;
+	for (const struct export *e = exports; e; e = e->next)
+		if (e->address < end && e->address + e->bytes > start)
+			return true;
+	return false;
+}
+
 /* With pages to itself: it gets a file, and keeps its address. */
 static int move_all(uint64_t address, uint64_t bytes)
 {
 	int fd = vcuda_share_file(whole_pages(bytes));
 
 	softgpu_ipc_unshare(address, address + bytes);
-	if (fd < 0 || softgpu_move_to_file(address, whole_pages(bytes), fd, 0))
+	if (fd < 0)
+		return -1;
+	if (softgpu_move_to_file(address, whole_pages(bytes), fd, 0)) {
+		softgpu_memory_in_files((int64_t)whole_pages(bytes));
 		return fd;
+	}
 	close(fd);
 	return -1;
 }
@@ -179,6 +196,14 @@ static CUresult offer(uint64_t address, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
+/* An allocation with a file of its own. */
+static void take_out(const struct export *e)
+{
+	softgpu_memory_in_files(-(int64_t)whole_pages(e->bytes));
+	if (!map_own(e->address, e->bytes))
+		vcuda_log("freed memory stays shared with the processes that opened it");
+}
+
 void softgpu_ipc_freed(uint64_t address)
 {
 	for (struct export **at = &exports, *e; (e = *at); at = &e->next)
@@ -187,8 +212,8 @@ void softgpu_ipc_freed(uint64_t address)
 			if (e->offered)
 				vcuda_share_withdraw(&e->handle);
 			/* pages with others on them: softgpu_ipc_unshare() */
-			if (e->bytes >= LEAST && !map_own(e->address, e->bytes))
-				vcuda_log("freed memory stays shared with the processes that opened it");
+			if (e->bytes >= LEAST)
+				take_out(e);
 			free(e);
 			return;
 		}
@@ -236,13 +261,19 @@ static bool is_opened(const struct vcuda_share_handle *handle)
 	return i;
 }
 
+static void uncount_import(uint64_t bytes)
+{
+	softgpu_memory_in_files(-(int64_t)bytes);
+	softgpu_memory_uncount(bytes);
+}
+
 static bool map_import(struct import *i, const struct vcuda_share_part *part, int fd)
 {
 	uint64_t before = part->offset % PAGE;
 
 	i->bytes = whole_pages(before + part->bytes);
 	/* so much that it begins on a page */
-	i->start = softgpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes);
+	i->start = softgpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes, false);
 	if (!i->start)
 		return false;
 	i->address = i->start + before;
@@ -277,13 +308,15 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 	counts = !is_opened(handle);
 	if (counts && !softgpu_memory_count(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (counts)
+		softgpu_memory_in_files((int64_t)bytes);
 	i = calloc(1, sizeof(*i));
 	if (i)
 		*i = (struct import){.context = c, .handle = *handle, .refs = 1, .next = imports};
 	if (!i || !map_import(i, part, fd)) {
 		free(i);
 		if (counts)
-			softgpu_memory_uncount(bytes);
+			uncount_import(bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	imports = i;
@@ -328,7 +361,7 @@ void softgpu_ipc_closed(uint64_t address)
 			continue;
 		*at = i->next;
 		if (!is_opened(&i->handle))
-			softgpu_memory_uncount(i->bytes);
+			uncount_import(i->bytes);
 		/* else the addresses are lost, nothing worse */
 		if (map_own(i->start, i->bytes))
 			softgpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);

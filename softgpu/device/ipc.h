@@ -3,6 +3,7 @@
 #ifndef VCUDA_CPU_IPC_H
 #define VCUDA_CPU_IPC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "protocol/cuda-abi.h"
@@ -15,6 +16,9 @@ void softgpu_ipc_freed(uint64_t address);
 
 /* Nothing lies on these pages now: those that others could open become this process's own. */
 void softgpu_ipc_unshare(uint64_t start, uint64_t end);
+
+/* Whether another process may have a page of these: they lie in a file. */
+bool softgpu_ipc_is_shared(uint64_t start, uint64_t end);
 
 /* Another process's memory, whose range is off the table and which no work uses, is unmapped. */
 void softgpu_ipc_closed(uint64_t address);

@@ -36,23 +36,60 @@ __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint6
 	softgpu_unlock();
 }
 
+const struct vcuda_meter *softgpu_meter(void)
+{
+	return meter;
+}
+
+bool softgpu_host_room(uint64_t bytes)
+{
+	return !meter || meter->host_room(bytes);
+}
+
+void softgpu_memory_in_files(int64_t bytes)
+{
+	if (meter)
+		meter->in_files(bytes);
+}
+
+static bool take_charge(uint64_t bytes)
+{
+	return meter->take(SOFTGPU_NUMBER, bytes);
+}
+
+static void give_charge(uint64_t bytes)
+{
+	meter->give(SOFTGPU_NUMBER, bytes);
+}
+
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to);
 
 /* For the worker, before there is any memory: who is asked for it besides the device. */
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to)
 {
 	meter = to;
+	ptx_charge_memory(take_charge, give_charge);
+	ptx_ask_for_memory(to->host_room);
 }
 
-const struct vcuda_meter *softgpu_meter(void)
+/* Blocks that have ended keep memory, which is worth less than what the program asks for. */
+static void make_room(uint64_t bytes)
 {
-	return meter;
+	uint64_t limit, left;
+
+	if (ptx_memory_is_charged() && meter->limit(SOFTGPU_NUMBER, &limit, &left) && bytes > left)
+		ptx_release_memory();
 }
 
 bool softgpu_memory_count(uint64_t bytes)
 {
-	if (bytes > softgpu_device()->memory - used || (meter && !meter->take(SOFTGPU_NUMBER, bytes)))
+	if (bytes > softgpu_device()->memory - used)
 		return false;
+	if (meter) {
+		make_room(bytes);
+		if (!meter->take(SOFTGPU_NUMBER, bytes))
+			return false;
+	}
 	account(bytes);
 	return true;
 }
@@ -100,6 +137,13 @@ const struct softgpu_range *softgpu_range_find(uint64_t address, uint64_t bytes)
 	if (i == count || address < table[i].start || bytes > table[i].size - (address - table[i].start))
 		return NULL;
 	return &table[i];
+}
+
+const struct softgpu_range *softgpu_range_behind(uint64_t address)
+{
+	size_t i = first_behind(address);
+
+	return i < count ? &table[i] : NULL;
 }
 
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
@@ -209,7 +253,7 @@ CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, 
 	slot = softgpu_arena_slot(range.taken);
 	if (!softgpu_memory_count(slot))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	start = softgpu_arena_alloc(range.taken);
+	start = softgpu_arena_alloc(range.taken, meter && meter->limited());
 	if (!start)
 		goto uncount;
 	range.lead = -start & (align - 1);

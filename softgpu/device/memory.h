@@ -35,6 +35,9 @@ struct softgpu_range {
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
 const struct softgpu_range *softgpu_range_find(uint64_t address, uint64_t bytes);
 
+/* The first range that ends behind `address`, or NULL. Valid until the table changes. */
+const struct softgpu_range *softgpu_range_behind(uint64_t address);
+
 /*
  * Whether copies, memsets and textures may use all of [address, address + bytes): memory of one range, or of mappings
  * (vmm.c) that lie side by side, as a program's own pool has them that grows by one after the other.
@@ -85,6 +88,12 @@ void softgpu_memory_uncount(uint64_t bytes);
 /* Who else is asked; NULL: nobody. */
 const struct vcuda_meter *softgpu_meter(void);
 
+/* About to have about `bytes` more of the host's memory. False: that is refused. With the lock held or not. */
+bool softgpu_host_room(uint64_t bytes);
+
+/* So much more of what was counted, or less of it, is in files that other processes may map. */
+void softgpu_memory_in_files(int64_t bytes);
+
 /* The device's size as the program sees it, and how much of it the program may still allocate. */
 uint64_t softgpu_memory_size(uint64_t *left);
 
@@ -116,5 +125,11 @@ struct softgpu_map {
 
 struct softgpu_map *softgpu_map_get(void);
 void softgpu_map_put(struct softgpu_map *map);
+
+/* Whether another process may have the mapped memory at this address, which is in a range of SOFTGPU_MAPPED (vmm.c). */
+bool softgpu_mapped_is_shared(uint64_t address);
+
+/* The first address from this one on, of such memory, whose page has contents; the end of the mapping: there is none. */
+uint64_t softgpu_mapped_data(uint64_t address);
 
 #endif

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/schedule.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "backend-cpu.h"
 #include "device/context.h"
 #include "device/device.h"
 #include "device/event.h"
 #include "device/memory.h"
+#include "common/deadline.h"
 #include "common/start-thread.h"
 #include "device/stream.h"
 
@@ -51,10 +58,67 @@ static unsigned int idle;                              /* workers that sleep */
 static unsigned int extra;                             /* workers beyond the device's number */
 static unsigned int waiting;                           /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
-static uint64_t pending;                             /* of those, which have not ended */
-static uint64_t held;                                /* bytes in these */
+static uint64_t pending;                                 /* of those, which have not ended */
+static uint64_t held;                                    /* bytes in these */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
+
+/* ---- turns ---- */
+
+static struct vcuda_demand unread;
+static _Atomic uint32_t never;
+static struct vcuda_turns turns = {&never, -1, &unread};
+
+__attribute__((visibility("default"))) void vcuda_cpu_turns(const struct vcuda_turns *to)
+{
+	turns = *to;
+}
+
+bool softgpu_takes_turns(void)
+{
+	return turns.hold != &never;
+}
+
+bool softgpu_is_held(void)
+{
+	return atomic_load(turns.hold);
+}
+
+/* Not with the lock held. */
+static void wait_for_turn(void)
+{
+	uint32_t hold;
+
+	while ((hold = atomic_load(turns.hold)))
+		syscall(SYS_futex, turns.hold, FUTEX_WAIT, hold, NULL, NULL, 0);
+}
+
+static void end_run(void)
+{
+	if (atomic_fetch_sub(&turns.demand->running, 1) == 1 && softgpu_is_held())
+		eventfd_write(turns.drained, 1);
+}
+
+/* False: it is another VM's turn. Else end_run() follows. */
+static bool begin_run(void)
+{
+	atomic_fetch_add(&turns.demand->running, 1);
+	if (!softgpu_is_held())
+		return true;
+	end_run();
+	return false;
+}
+
+static void want(void)
+{
+	atomic_fetch_add(&turns.demand->wanted, 1);
+	atomic_fetch_add(&turns.demand->begun, 1);
+}
+
+static void want_no_more(void)
+{
+	atomic_fetch_sub(&turns.demand->wanted, 1);
+}
 
 void softgpu_lock(void)
 {
@@ -77,7 +141,9 @@ bool softgpu_has_room(uint64_t bytes)
 
 	if (softgpu_meter())
 		softgpu_meter()->queue(&commands, &most);
-	return pending < commands && (!bytes || !held || (held < most && bytes <= most - held));
+	if (pending >= commands)
+		return false;
+	return !bytes || !held || (held < most && bytes <= most - held && softgpu_host_room(bytes));
 }
 
 void softgpu_wait_any(void)
@@ -106,7 +172,8 @@ static void make_ready(struct softgpu_op *op)
 	struct vcuda_list *where = ready.next;
 
 	/* A smaller number is a higher priority. */
-	while (where != &ready && container_of(where, struct softgpu_op, ready)->stream->priority <= op->stream->priority)
+	while (where != &ready &&
+	       container_of(where, struct softgpu_op, ready)->stream->priority <= op->stream->priority)
 		where = where->next;
 	vcuda_list_add(&op->ready, where);
 }
@@ -234,6 +301,7 @@ static bool advance(struct CUstream_st *stream, const struct softgpu_op *caller_
 	}
 	if (op->external)
 		return false;
+	want();
 	make_ready(op);
 	if (op != caller_runs)
 		wake_workers(op->units);
@@ -346,14 +414,20 @@ static uint64_t next_chunk(const struct softgpu_op *op, uint64_t chunk, uint64_t
 }
 
 /*
- * Runs units of a started operation: all there are, or, with `slice`, for a while. The operation may be gone
- * afterwards.
+ * Runs units of a started operation: all there are, or, with `slice`, for a while. Where it is another VM's turn, or
+ * becomes that, waits for the own turn and returns. The operation may be gone afterwards.
  */
 static void run(struct softgpu_op *op, bool slice)
 {
 	bool several = op->units > op->chunk;
 	uint64_t chunk = op->chunk, start, last, now;
 
+	if (!begin_run()) {
+		softgpu_unlock();
+		wait_for_turn();
+		softgpu_lock();
+		return;
+	}
 	op->active++;
 	softgpu_unlock();
 	start = last = several ? now_ns() : 0;
@@ -365,18 +439,21 @@ static void run(struct softgpu_op *op, bool slice)
 		if (claimed_all(op))
 			break;
 		now = several ? now_ns() : 0;
-		if (slice && now - start > SLICE_NS)
+		if ((slice && now - start > SLICE_NS) || softgpu_is_held())
 			break;
 		chunk = next_chunk(op, chunk, now - last);
 		last = now;
 	}
+	end_run();
 	softgpu_lock();
 	op->active--;
 	if (!claimed_all(op))
 		return;
 	vcuda_list_remove(&op->ready);
-	if (op->active == 0)
-		complete(op);
+	if (op->active)
+		return;
+	want_no_more();
+	complete(op);
 }
 
 static bool in_scope(const struct softgpu_scope *scope, const struct CUstream_st *stream)
@@ -454,11 +531,8 @@ static bool rest(bool is_extra)
 
 	idle++;
 	if (is_extra) {
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += EXTRA_REST_NS;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		error = pthread_cond_timedwait(&work, &lock, &until);
+		until = vcuda_deadline(EXTRA_REST_NS);
+		error = pthread_cond_clockwait(&work, &lock, CLOCK_MONOTONIC, &until);
 	} else {
 		pthread_cond_wait(&work, &lock);
 	}
@@ -517,7 +591,8 @@ uint64_t softgpu_worker_stalled(void)
 {
 	uint64_t wait;
 
-	if (!idle && extra < MOST_EXTRA && next_ready() && start_worker(true))
+	/* While it is another VM's turn, one more would only wait. */
+	if (!idle && extra < MOST_EXTRA && !softgpu_is_held() && next_ready() && start_worker(true))
 		extra++;
 	wait = (uint64_t)extra * WAIT_NS_OF_EXTRA;
 	return wait < MOST_WAIT_NS ? wait : MOST_WAIT_NS;

@@ -8,6 +8,12 @@
 #include "device/device.h"
 #include "common/start-thread.h"
 
+#define LEAST_STEP_NS 1000000
+#define MOST_STEP_NS 250000000
+
+/* Where VMs take turns a step is as short as a turn. */
+#define MOST_STEP_OF_TURN_NS 2000000
+
 static struct vcuda_list running = VCUDA_LIST_INIT(running);
 
 static uint64_t now_ns(void)
@@ -21,7 +27,8 @@ static uint64_t now_ns(void)
 void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context)
 {
 	timer->context = context;
-	timer->begun = 0;
+	timer->begun = false;
+	timer->ran_ns = 0;
 	timer->expired = false;
 	vcuda_list_init(&timer->node);
 	if (softgpu_device()->time_limit_ns)
@@ -30,11 +37,9 @@ void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context)
 
 void softgpu_timer_touch(struct softgpu_timer *timer)
 {
-	uint64_t none = 0;
-
 	/* the time that a kernel waits for a thread is not its own */
-	if (softgpu_device()->time_limit_ns && !__atomic_load_n(&timer->begun, __ATOMIC_RELAXED))
-		__atomic_compare_exchange_n(&timer->begun, &none, now_ns(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (softgpu_device()->time_limit_ns)
+		__atomic_store_n(&timer->begun, true, __ATOMIC_RELAXED);
 }
 
 void softgpu_timer_stop(struct softgpu_timer *timer)
@@ -50,30 +55,46 @@ bool softgpu_timer_expired(struct softgpu_timer *timer)
 	return expired;
 }
 
-static void look(uint64_t now)
+static void expire(struct softgpu_timer *timer)
+{
+	if (!softgpu_context_fail(timer->context, CUDA_ERROR_LAUNCH_TIMEOUT))
+		return;
+	timer->expired = true;
+	if (softgpu_device()->time_refused)
+		softgpu_device()->time_refused();
+}
+
+/* `passed`: since the last look. */
+static void look(uint64_t passed)
 {
 	vcuda_list_for_each (node, &running) {
 		struct softgpu_timer *timer = container_of(node, struct softgpu_timer, node);
-		uint64_t begun = __atomic_load_n(&timer->begun, __ATOMIC_RELAXED);
 
-		if (begun && now > begun && now - begun > softgpu_device()->time_limit_ns &&
-		    softgpu_context_fail(timer->context, CUDA_ERROR_LAUNCH_TIMEOUT))
-			timer->expired = true;
+		if (!__atomic_load_n(&timer->begun, __ATOMIC_RELAXED))
+			continue;
+		timer->ran_ns += passed;
+		if (timer->ran_ns > softgpu_device()->time_limit_ns)
+			expire(timer);
 	}
 }
 
+/* Time in which this process was stopped, or no work could run, is nobody's. */
 static void *watch(void *unused)
 {
-	uint64_t step = softgpu_device()->time_limit_ns / 8;
+	uint64_t most = softgpu_takes_turns() ? MOST_STEP_OF_TURN_NS : MOST_STEP_NS;
+	uint64_t step = softgpu_device()->time_limit_ns / 8, last = now_ns(), now;
 	struct timespec pause;
 
 	(void)unused;
-	step = step < 1000000 ? 1000000 : step > 250000000 ? 250000000 : step;
+	step = step < LEAST_STEP_NS ? LEAST_STEP_NS : step > most ? most : step;
 	pause = (struct timespec){0, (long)step};
-	for (;;) {
+	for (;; last = now) {
 		nanosleep(&pause, NULL);
+		now = now_ns();
+		if (softgpu_is_held())
+			continue;
 		softgpu_lock();
-		look(now_ns());
+		look(now - last < 2 * step ? now - last : 2 * step);
 		softgpu_unlock();
 	}
 	return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a kernel may run. One that takes longer makes its context fail with CUDA_ERROR_LAUNCH_TIMEOUT, which stops
- * it. With the lock held, but for softgpu_timer_touch().
+ * How long a kernel may run, without the time of other VMs' turns. One that takes longer makes its context fail with
+ * CUDA_ERROR_LAUNCH_TIMEOUT, which stops it. With the lock held, but for softgpu_timer_touch().
  */
 #ifndef VCUDA_CPU_TIME_LIMIT_H
 #define VCUDA_CPU_TIME_LIMIT_H
@@ -16,7 +16,8 @@ struct CUctx_st;
 struct softgpu_timer {
 	struct vcuda_list node;
 	struct CUctx_st *context;
-	uint64_t begun; /* 0: no block has; atomic */
+	bool begun;      /* a block has; atomic */
+	uint64_t ran_ns; /* since then */
 	bool expired;
 };
 

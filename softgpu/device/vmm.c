@@ -96,7 +96,7 @@ CUresult softgpu_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	softgpu_lock();
-	r->block = softgpu_arena_alloc(block_size);
+	r->block = softgpu_arena_alloc(block_size, false);
 	r->block_size = block_size;
 	r->start = (r->block + alignment - 1) & ~(alignment - 1);
 	r->size = size;
@@ -132,6 +132,7 @@ static void put(struct file *f)
 {
 	if (--f->refs)
 		return;
+	softgpu_memory_in_files(-(int64_t)f->size);
 	softgpu_memory_uncount(f->size);
 	if (f->offered)
 		vcuda_share_withdraw(&f->name);
@@ -149,6 +150,7 @@ static struct file *make_file(int fd, uint64_t size)
 		close(fd);
 		return NULL;
 	}
+	softgpu_memory_in_files((int64_t)size);
 	*f = (struct file){.refs = 1, .size = size, .fd = fd};
 	vcuda_list_add(&f->node, &files);
 	return f;
@@ -304,6 +306,40 @@ CUresult softgpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle
 
 /* ---- mappings ---- */
 
+static const struct mapping *find_mapping(const struct reservation *r, uint64_t address)
+{
+	const struct mapping *m;
+
+	for (m = r->mappings; m && address - m->start >= m->size; m = m->next)
+		continue;
+	return m;
+}
+
+/* NULL: there is none. */
+static const struct mapping *mapping_at(uint64_t address)
+{
+	const struct reservation *r = find_reservation(address, 1);
+
+	return r ? find_mapping(r, address) : NULL;
+}
+
+bool softgpu_mapped_is_shared(uint64_t address)
+{
+	const struct mapping *m = mapping_at(address);
+
+	return !m || m->file->named;
+}
+
+uint64_t softgpu_mapped_data(uint64_t address)
+{
+	const struct mapping *m = mapping_at(address);
+	off_t data = m ? lseek(m->file->fd, (off_t)(address - m->start), SEEK_DATA) : (off_t)-1;
+
+	if (data >= 0)
+		return m->start + (uint64_t)data;
+	return m && errno == ENXIO ? m->start + m->size : address;
+}
+
 static CUresult map(struct reservation *r, uint64_t start, struct file *f)
 {
 	struct mapping *m;
@@ -337,15 +373,6 @@ CUresult softgpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t 
 	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->file->size)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	return softgpu_leave(map(r, ptr, a->file));
-}
-
-static const struct mapping *find_mapping(const struct reservation *r, uint64_t address)
-{
-	const struct mapping *m;
-
-	for (m = r->mappings; m && address - m->start >= m->size; m = m->next)
-		continue;
-	return m;
 }
 
 /* Whether the mappings cover [start, start + size) without gaps, none of them in part. */

@@ -12,6 +12,18 @@ struct ptx_chunk {
 	_Alignas(16) unsigned char bytes[];
 };
 
+static bool (*has_room)(uint64_t bytes);
+
+void ptx_ask_for_memory(bool (*room)(uint64_t bytes))
+{
+	has_room = room;
+}
+
+bool ptx_has_room(uint64_t bytes)
+{
+	return !has_room || has_room(bytes);
+}
+
 void *ptx_alloc(struct ptx_arena *arena, size_t bytes)
 {
 	struct ptx_chunk *chunk = arena->chunks;
@@ -23,6 +35,8 @@ void *ptx_alloc(struct ptx_arena *arena, size_t bytes)
 	if (!chunk || chunk->size - chunk->used < size) {
 		size_t room = size > 65536 ? size : 65536;
 
+		if (!ptx_has_room(sizeof(*chunk) + room))
+			return NULL;
 		chunk = calloc(1, sizeof(*chunk) + room);
 		if (!chunk)
 			return NULL;

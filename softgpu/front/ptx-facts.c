@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "front/ptx-cache.h"
 #include "front/ptx-facts.h"
@@ -94,6 +95,25 @@ void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key
 
 	if (cache && ptx_key_facts(text, &key))
 		vcuda_cache_store(cache, &key, facts, size_of(facts->count));
+}
+
+const void *ptx_facts_bytes(const struct ptx_facts *facts, size_t *size)
+{
+	*size = size_of(facts->count);
+	return facts;
+}
+
+struct ptx_facts *ptx_facts_copy(const void *bytes, size_t size)
+{
+	struct ptx_facts *facts = malloc(size);
+
+	if (!facts)
+		return NULL;
+	memcpy(facts, bytes, size);
+	if (plausible(facts, size))
+		return facts;
+	free(facts);
+	return NULL;
 }
 
 void ptx_facts_forget(const struct vcuda_cache_key *text)

@@ -17,6 +17,10 @@ struct ptx_facts *ptx_facts_make(const struct ptx_module *module);
 /* What is kept of the text with this key; NULL: nothing. For free(). */
 struct ptx_facts *ptx_facts_load(const struct vcuda_cache_key *text);
 void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key *text);
+/* As bytes, the facts' own; and a copy of such bytes, for free(). NULL: there is no memory, or the bytes are no facts.
+ */
+const void *ptx_facts_bytes(const struct ptx_facts *facts, size_t *size);
+struct ptx_facts *ptx_facts_copy(const void *bytes, size_t size);
 /* They turned out not to be of the text. */
 void ptx_facts_forget(const struct vcuda_cache_key *text);
 

@@ -241,6 +241,9 @@ struct ptx_arena {
 	size_t used, limit; /* bytes handed out, and how many may be: a hostile module cannot eat all memory */
 };
 
+/* As ptx_ask_for_memory() says. */
+bool ptx_has_room(uint64_t bytes);
+
 void *ptx_alloc(struct ptx_arena *arena, size_t bytes); /* zeroed; NULL when out of memory or over the limit */
 char *ptx_strndup(struct ptx_arena *arena, const char *text, size_t length);
 void ptx_arena_free(struct ptx_arena *arena);
@@ -291,7 +294,8 @@ struct ptx_module {
 	struct ptx_function **bodies; /* all that have one, in order of the texts */
 	uint32_t body_count, body_room;
 	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */
-	struct ptx_source *source; /* what they are read from; goes with the facts */
+	struct ptx_source *source; /* the texts, which bodies are read from where there are facts */
+	bool is_new;               /* nothing was known of the text, so that no machine code of it is kept */
 	bool indivisible;          /* what stands in bodies matters outside of them: they are all read at once */
 	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
@@ -306,6 +310,13 @@ struct ptx_module {
 
 void ptx_module_get(struct ptx_module *module);
 void ptx_module_put(struct ptx_module *module);
+
+/*
+ * A module that another process has made of these texts, whose key is `text`, once more. With its facts, for free(),
+ * which become the module's; NULL: it has none.
+ */
+enum ptx_status ptx_module_again(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
+				 struct ptx_facts *facts, struct ptx_module **module, struct ptx_error *error);
 
 enum ptx_special {
 	PTX_TID_X,

@@ -89,6 +89,19 @@ static struct ptx_module *from_facts(const struct ptx_text *texts, size_t count,
 	return NULL;
 }
 
+/* Keeps the text of a module all of whose bodies were read: another process may compile it. */
+static enum ptx_status keep_text(const struct ptx_text *texts, size_t count, struct ptx_module **module)
+{
+	struct ptx_module *m = *module;
+
+	m->source = ptx_source_create(texts, count, m->arena.limit);
+	if (m->source)
+		return PTX_OK;
+	ptx_module_destroy(m);
+	*module = NULL;
+	return PTX_NO_MEMORY;
+}
+
 /* Reads all of it. What was read of bodies is let go of again, if it can be: few of them may ever be needed. */
 static enum ptx_status from_text(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
 				 struct ptx_module **module, struct ptx_error *error)
@@ -101,7 +114,7 @@ static enum ptx_status from_text(const struct ptx_text *texts, size_t count, con
 		return status;
 	if ((*module)->indivisible) {
 		free(facts);
-		return PTX_OK;
+		return keep_text(texts, count, module);
 	}
 	/* first, so that both are never there at once */
 	large = (*module)->arena.used > LARGE;
@@ -110,8 +123,25 @@ static enum ptx_status from_text(const struct ptx_text *texts, size_t count, con
 		malloc_trim(0);
 	*module = from_facts(texts, count, text, facts);
 	if (*module) {
+		(*module)->is_new = true;
 		ptx_facts_store((*module)->facts, text);
 		return PTX_OK;
+	}
+	status = whole(texts, count, text, module, &facts, error);
+	if (status != PTX_OK)
+		return status;
+	free(facts);
+	return keep_text(texts, count, module);
+}
+
+enum ptx_status ptx_module_again(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
+				 struct ptx_facts *facts, struct ptx_module **module, struct ptx_error *error)
+{
+	enum ptx_status status;
+
+	if (facts) {
+		*module = from_facts(texts, count, text, facts);
+		return *module ? PTX_OK : PTX_NO_MEMORY;
 	}
 	status = whole(texts, count, text, module, &facts, error);
 	if (status == PTX_OK)

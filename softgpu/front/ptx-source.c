@@ -33,7 +33,7 @@ struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count,
 	if (source)
 		source->arena.limit = limit;
 	for (size_t n = 0; source && n < count; n++) {
-		source->texts[n].text = malloc(texts[n].length + 1);
+		source->texts[n].text = ptx_has_room(texts[n].length) ? malloc(texts[n].length + 1) : NULL;
 		if (!source->texts[n].text) {
 			ptx_source_destroy(source);
 			return NULL;
@@ -54,6 +54,16 @@ void ptx_source_destroy(struct ptx_source *source)
 		free(source->texts[n].text);
 	ptx_arena_free(&source->arena);
 	free(source);
+}
+
+size_t ptx_source_count(const struct ptx_source *source)
+{
+	return source->count;
+}
+
+struct ptx_text ptx_source_text(const struct ptx_source *source, size_t index)
+{
+	return (struct ptx_text){source->texts[index].text, source->texts[index].length};
 }
 
 bool ptx_source_note(struct ptx_source *source, struct ptx_parser *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of a module, kept so that bodies of functions are read when a kernel needs them. */
+/* The texts of a module, kept so that bodies of functions are read, here or elsewhere, when a kernel needs them. */
 #ifndef VCUDA_BACKEND_CPU_PTX_SOURCE_H
 #define VCUDA_BACKEND_CPU_PTX_SOURCE_H
 
@@ -11,6 +11,9 @@ struct ptx_source;
 /* Copies the texts. At most `limit` bytes for their names. NULL: no memory. */
 struct ptx_source *ptx_source_create(const struct ptx_text *texts, size_t count, size_t limit);
 void ptx_source_destroy(struct ptx_source *source);
+
+size_t ptx_source_count(const struct ptx_source *source);
+struct ptx_text ptx_source_text(const struct ptx_source *source, size_t index);
 
 /* A text's heads were read: what is in scope now is what its bodies see. False: no memory. */
 bool ptx_source_note(struct ptx_source *source, struct ptx_parser *p);

@@ -202,6 +202,9 @@ void ptx_jit_destroy(struct ptx_jit *jit)
 	free(jit);
 }
 
+/* Measured: what the linker keeps of a small object, with its share of the module's own linker. */
+#define LINK_BYTES (128u << 10)
+
 bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, const char *name, ptx_code *code,
 		  struct ptx_error *error)
 {
@@ -211,6 +214,8 @@ bool ptx_jit_link(struct ptx_module *module, const void *object, size_t size, co
 	LLVMErrorRef problem;
 	bool ok;
 
+	if (!ptx_has_room(LINK_BYTES + 2 * (uint64_t)size))
+		return false;
 	pthread_mutex_lock(&module->link);
 	if (!module->jit)
 		module->jit = take_spare();

@@ -13,6 +13,8 @@
 #include "jit/ptx-compile.h"
 #include "jit/ptx-tier.h"
 #include "jit/ptx-version.h"
+#include "common/deadline.h"
+#include "common/log.h"
 #include "common/start-thread.h"
 
 /* Waiting for the thread at the end of the process, before it is ended the hard way. */
@@ -36,15 +38,19 @@ static void improve(struct ptx_binary *b, bool masked)
 	struct ptx_version version = {.masked = masked};
 	struct ptx_machine_code *code;
 	struct ptx_error error = {0};
+	enum ptx_status status = PTX_NO_MEMORY;
 
 	/* Linux has this per thread; kernels that run come first */
 	setpriority(PRIO_PROCESS, 0, NICE);
-	/* the quick version compiled, so only memory or an optimiser's limit can be in the way: it stays */
-	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED) &&
-	    ptx_version_make(b, &version, false, false, &code, &error) == PTX_OK) {
+	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED))
+		status = ptx_version_make(b, &version, false, false, &code, &error);
+	/* the quick version compiled, so only a limit can be in the way: it stays */
+	if (status == PTX_OK) {
 		pthread_mutex_lock(&module->lock);
 		ptx_binary_publish(b, masked, code);
 		pthread_mutex_unlock(&module->lock);
+	} else if (*error.text) {
+		vcuda_log("kernel %s stays without optimised code: %s", b->kernel->info.name, error.text);
 	}
 	ptx_module_put(module);
 }
@@ -63,17 +69,13 @@ static void prepare(void)
  */
 static void end(int status, void *unused)
 {
-	struct timespec until;
+	struct timespec until = vcuda_deadline(END_MS * 1000000ull);
 	bool stuck;
 
 	(void)unused;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += END_MS * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&lock);
 	ending = true;
-	while (running && !pthread_cond_timedwait(&idle, &lock, &until))
+	while (running && !pthread_cond_clockwait(&idle, &lock, CLOCK_MONOTONIC, &until))
 		;
 	stuck = running;
 	pthread_mutex_unlock(&lock);

@@ -14,9 +14,9 @@
 #define BLOCK SOFTGPU_PRODUCT_BLOCK
 
 /* A matrix that is read or written an element at a time: bytes from one to the next, in what is computed. */
+/* A matrix. Nobody has checked the address and the steps of one that is not read: no pointer is formed of them. */
 struct place {
-	char *p;
-	int64_t row, column;
+	uint64_t address, row, column; /* bytes from one row, or column, to the next */
 	unsigned int type;
 };
 
@@ -35,13 +35,18 @@ struct tile {
 static struct place place(const struct softgpu_matmul *m, const struct vcuda_matmul_layout *l, uint64_t address,
 			  uint64_t which)
 {
-	int64_t size = vcuda_blas_bytes(l->type);
+	uint64_t size = vcuda_blas_bytes(l->type), step = (uint64_t)l->ld * size;
 	bool along = (l->order == CUBLASLT_ORDER_ROW) == m->turned;
 
-	return (struct place){.p = (char *)(uintptr_t)address + (int64_t)which * l->stride * size,
-			      .row = along ? size : l->ld * size,
-			      .column = along ? l->ld * size : size,
+	return (struct place){.address = address + which * (uint64_t)l->stride * size,
+			      .row = along ? size : step,
+			      .column = along ? step : size,
 			      .type = l->type};
+}
+
+static char *element(const struct place *p, int64_t row, int64_t column)
+{
+	return (char *)(uintptr_t)(p->address + (uint64_t)row * p->row + (uint64_t)column * p->column);
 }
 
 /* As it is stored by columns, and how it is to be transposed. */
@@ -49,8 +54,8 @@ static struct softgpu_stored stored(const struct vcuda_matmul_layout *l, uint64_
 {
 	unsigned int size = vcuda_blas_bytes(l->type);
 
-	return (struct softgpu_stored){(char *)(uintptr_t)address + which * (uint64_t)l->stride * size, l->ld, l->type,
-				       size};
+	return (struct softgpu_stored){(char *)(uintptr_t)(address + which * (uint64_t)l->stride * size), l->ld,
+				       l->type, size};
 }
 
 static int op_of(const struct softgpu_matmul *m, const struct vcuda_matmul_layout *l, int op)
@@ -70,9 +75,9 @@ static void store_integers(const struct tile *t, const double *sums, char *d, co
 	uint32_t alpha = (uint32_t)t->m->m.alpha[0], beta = (uint32_t)t->m->m.beta[0];
 
 	for (int64_t i = 0; i < n; i++) {
-		uint32_t old = t->m->skips_c ? 0 : *(const uint32_t *)(const void *)(c + i * t->c.row);
+		uint32_t old = t->m->skips_c ? 0 : *(const uint32_t *)(const void *)(c + i * (int64_t)t->c.row);
 
-		*(uint32_t *)(void *)(d + i * t->d.row) = alpha * (uint32_t)(int64_t)sums[i] + beta * old;
+		*(uint32_t *)(void *)(d + i * (int64_t)t->d.row) = alpha * (uint32_t)(int64_t)sums[i] + beta * old;
 	}
 }
 
@@ -94,7 +99,7 @@ static void scale(const struct tile *t, char *v, const char *c, int64_t n)
 
 	if (!t->m->skips_c) {
 		old = (const char *)room;
-		softgpu_blas_widen(t->c.type, c, t->c.row / size, n, t->m->value, room);
+		softgpu_blas_widen(t->c.type, c, (int64_t)t->c.row / size, n, t->m->value, room);
 	}
 	if (t->m->value == VCUDA_BLAS_R_32F)
 		SCALE(float, v, old, n, t->alpha, t->beta);
@@ -119,8 +124,8 @@ static void measure(struct tile *t, float *v, int64_t n)
 static void store_column(struct tile *t, int64_t row, int64_t column, char *v, int64_t n)
 {
 	int64_t down = t->row + row, across = t->column + column;
-	char *d = t->d.p + down * t->d.row + across * t->d.column;
-	const char *c = t->c.p + down * t->c.row + across * t->c.column;
+	char *d = element(&t->d, down, across);
+	const char *c = element(&t->c, down, across);
 	double complex room[BLOCK];
 
 	if (t->m->value == VCUDA_BLAS_R_32I) {
@@ -139,7 +144,7 @@ static void store_column(struct tile *t, int64_t row, int64_t column, char *v, i
 	if (t->gradient)
 		for (int64_t i = 0; i < n; i++)
 			t->sums[i] += ((const float *)(const void *)v)[i];
-	softgpu_blas_narrow(t->m->value, v, n, t->d.type, d, t->d.row / vcuda_blas_bytes(t->d.type));
+	softgpu_blas_narrow(t->m->value, v, n, t->d.type, d, (int64_t)t->d.row / vcuda_blas_bytes(t->d.type));
 }
 
 /* A tile has no more rows than a block. */

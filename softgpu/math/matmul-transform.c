@@ -99,7 +99,7 @@ static char *locate(const struct vcuda_matmul_layout *l, uint64_t address, int o
 	int64_t element = (int64_t)which * l->stride + (down ? column * l->ld + row : row * l->ld + column);
 
 	*step = down ? 1 : l->ld;
-	return (char *)(uintptr_t)address + element * (int64_t)vcuda_blas_bytes(l->type);
+	return (char *)(uintptr_t)(address + (uint64_t)element * vcuda_blas_bytes(l->type));
 }
 
 #define ADD(T, sum, numbers, n, factor)                                                                                \

@@ -10,6 +10,7 @@
 #include "backend-cpu.h"
 #include "module/device-runtime.h"
 #include "device/device.h"
+#include "device/memory.h"
 #include "common/fatbin.h"
 #include "common/log.h"
 
@@ -97,7 +98,7 @@ static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entr
 		vcuda_log("the image unpacks to more than %u MiB of PTX", MAX_BYTES >> 20);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
-	error = fatbin_unpack(entry, &text, &length);
+	error = softgpu_host_room(entry->bytes) ? fatbin_unpack(entry, &text, &length) : -ENOMEM;
 	if (error) {
 		vcuda_log("the PTX for sm_%u in the fatbin cannot be unpacked: %s", entry->sm, strerror(-error));
 		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
@@ -140,7 +141,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 static CUresult read_text(const char *text, size_t bound, struct softgpu_image *image)
 {
 	size_t length = bound ? strnlen(text, bound) : strlen(text);
-	char *copy = strndup(text, length);
+	char *copy = softgpu_host_room(length) ? strndup(text, length) : NULL;
 
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -28,6 +28,7 @@ struct launch {
 	struct softgpu_map *map; /* taken when the kernel starts, as the textures are */
 	struct softgpu_texture_map *textures;
 	struct CUmod_st *module;
+	uint64_t reserved; /* of the memory of blocks, for all blocks of a cooperative launch */
 	const char *name;
 	unsigned char *params; /* in room[] */
 	unsigned char room[];
@@ -168,12 +169,30 @@ static void launch_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 	softgpu_op_abandon(op);
 }
 
+/* Blocks that wait for one another must not wait for memory. */
+static CUresult reserve(struct launch *l)
+{
+	uint64_t bytes = l->op.units * ptx_launch_memory(&l->ptx);
+
+	if (!ptx_reserve_memory(bytes))
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	l->reserved = bytes;
+	return CUDA_SUCCESS;
+}
+
+static void unreserve(const struct launch *l)
+{
+	if (l->reserved)
+		ptx_unreserve_memory(l->reserved);
+}
+
 static void launch_finish(struct softgpu_op *op)
 {
 	struct launch *l = (struct launch *)op;
 
 	if (l->timer.context)
 		softgpu_timer_stop(&l->timer);
+	unreserve(l);
 	if (l->map)
 		softgpu_map_put(l->map);
 	if (l->textures)
@@ -446,13 +465,17 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	else
 		let_stride(l);
 	if (s->cooperative)
+		result = reserve(l);
+	if (result == CUDA_SUCCESS && s->cooperative)
 		result = softgpu_memory_alloc(c, WORKSPACE_BYTES, SOFTGPU_VARIABLE, &l->ptx.workspace);
 	if (result != CUDA_SUCCESS)
-		goto put_module;
+		goto unreserve;
 	softgpu_submit(stream, &l->op, false);
 	softgpu_context_put(c);
 	return CUDA_SUCCESS;
 
+unreserve:
+	unreserve(l);
 put_module:
 	softgpu_module_put(l->module);
 put_context:

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "module/module.h"
 #include "front/object-file.h"
+#include "device/memory.h"
 #include "device/registry.h"
 
 #define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)
@@ -66,8 +67,12 @@ static bool is_link(void *state)
 static CUresult append(void *link, const void *data, size_t bytes)
 {
 	struct link *l = link;
-	char *bigger = bytes <= MAX_BYTES - l->bytes ? realloc(l->data, l->bytes + bytes) : NULL;
+	char *bigger;
 
+	/* It is copied, because a worker may not move its mappings. */
+	if (bytes > MAX_BYTES - l->bytes || !softgpu_host_room(l->bytes + bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	bigger = realloc(l->data, l->bytes + bytes);
 	if (!bigger)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	l->data = bigger;

@@ -16,7 +16,7 @@ CUresult softgpu_compile_error(enum ptx_status status, const char *what, const s
 	if (error->line)
 		vcuda_log("%s: line %u of the PTX: %s", what, error->line, error->text);
 	else
-		vcuda_log("%s: %s", what, error->text);
+		vcuda_log("%s: %s", what, *error->text ? error->text : "out of memory");
 	switch (status) {
 	case PTX_NOT_SUPPORTED:
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -87,6 +87,7 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 			softgpu_program_free(program);
 			return softgpu_compile_error(status, "cannot load a module", &error);
 		}
+		ptx_module_expect(program->part[i]);
 		program->count++;
 	}
 	return CUDA_SUCCESS;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/deadline.h"
 #include "runtime/ptx-thread.h"
 
 #define DEFAULT_LIMIT (256ull << 20)
@@ -16,7 +17,19 @@
 enum { IDLE, RUNS, EMPTIED };
 
 static uint64_t limit = DEFAULT_LIMIT;
-static uint64_t used;                                    /* atomic */
+
+/* So much of what blocks use, and so much of what is reserved, is not charged. */
+#define FREE_BYTES (32ull << 20)
+
+/* The account, with its lock. */
+static struct {
+	pthread_mutex_t lock;
+	uint64_t used, reserved;
+	uint64_t charged; /* less than is due only where ptx_unreserve_memory() could not have more charged */
+	bool (*take)(uint64_t bytes);
+	void (*give)(uint64_t bytes);
+} account = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the list */
 static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 static struct ptx_thread *threads; /* the first of each OS thread */
@@ -25,6 +38,32 @@ static unsigned waiting;           /* atomic: OS threads in ptx_memory_wait() */
 void ptx_limit_memory(uint64_t bytes)
 {
 	limit = bytes;
+}
+
+void ptx_charge_memory(bool (*take)(uint64_t bytes), void (*give)(uint64_t bytes))
+{
+	account.take = take;
+	account.give = give;
+}
+
+static uint64_t beyond(uint64_t bytes, uint64_t free)
+{
+	return bytes > free ? bytes - free : 0;
+}
+
+/* With the account's lock held. False: there is not so much. */
+static bool settle_charge(void)
+{
+	uint64_t due = beyond(account.reserved, FREE_BYTES) + beyond(account.used, account.reserved + FREE_BYTES);
+
+	if (!account.take)
+		return true;
+	if (due > account.charged && !account.take(due - account.charged))
+		return false;
+	if (due < account.charged)
+		account.give(account.charged - due);
+	account.charged = due;
+	return true;
 }
 
 /* ---- OS threads ---- */
@@ -91,24 +130,78 @@ static void empty_idle(void)
 
 /* ---- the account ---- */
 
-static bool try_take(uint64_t bytes, uint64_t most)
+bool ptx_memory_is_charged(void)
 {
-	uint64_t now = __atomic_load_n(&used, __ATOMIC_RELAXED);
+	bool charged;
 
-	do {
-		if (bytes > most || now > most - bytes)
-			return false;
-	} while (!__atomic_compare_exchange_n(&used, &now, now + bytes, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	return true;
+	pthread_mutex_lock(&account.lock);
+	charged = account.charged;
+	pthread_mutex_unlock(&account.lock);
+	return charged;
+}
+
+void ptx_release_memory(void)
+{
+	empty_idle();
+}
+
+/* Adds to a sum of the account, which is its old value if that much cannot be charged. */
+static bool add(uint64_t *sum, uint64_t bytes, uint64_t most)
+{
+	bool ok;
+
+	pthread_mutex_lock(&account.lock);
+	ok = bytes <= most && *sum <= most - bytes;
+	if (ok) {
+		*sum += bytes;
+		ok = settle_charge();
+		*sum -= ok ? 0 : bytes;
+	}
+	pthread_mutex_unlock(&account.lock);
+	return ok;
+}
+
+static bool add_with_idle(uint64_t *sum, uint64_t bytes, uint64_t most)
+{
+	if (add(sum, bytes, most))
+		return true;
+	empty_idle();
+	return add(sum, bytes, most);
+}
+
+bool ptx_reserve_memory(uint64_t bytes)
+{
+	return add_with_idle(&account.reserved, bytes, UINT64_MAX / 2);
+}
+
+/* Threads of the launch may have kept memory, which is charged from now on. */
+void ptx_unreserve_memory(uint64_t bytes)
+{
+	bool ok;
+
+	pthread_mutex_lock(&account.lock);
+	account.reserved -= bytes;
+	ok = settle_charge();
+	pthread_mutex_unlock(&account.lock);
+	if (!ok)
+		empty_idle();
+}
+
+/* No other block will give back what this thread's next block needs. */
+static bool is_hopeless(const struct ptx_thread *t, const struct ptx_launch *launch)
+{
+	uint64_t others;
+
+	pthread_mutex_lock(&account.lock);
+	others = account.used - t->charged;
+	pthread_mutex_unlock(&account.lock);
+	return !others || ptx_launch_memory(launch) > limit;
 }
 
 static bool take(struct ptx_thread *t, uint64_t bytes, uint64_t most)
 {
-	if (!try_take(bytes, most)) {
-		empty_idle();
-		if (!try_take(bytes, most))
-			return false;
-	}
+	if (!add_with_idle(&account.used, bytes, most))
+		return false;
 	t->charged += bytes;
 	return true;
 }
@@ -134,7 +227,10 @@ void ptx_memory_settle(struct ptx_thread *t)
 {
 	uint64_t bytes = held(t);
 
-	__atomic_sub_fetch(&used, t->charged - bytes, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&account.lock);
+	account.used -= t->charged - bytes;
+	settle_charge();
+	pthread_mutex_unlock(&account.lock);
 	t->charged = bytes;
 	if (!ptx_memory_wanted())
 		return;
@@ -156,17 +252,13 @@ static bool empty_unused(struct ptx_thread *t)
 
 void ptx_memory_wait(struct ptx_thread *t)
 {
-	struct timespec until;
+	struct timespec until = vcuda_deadline(WAIT_NS);
 
 	if (empty_unused(t))
 		return;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += WAIT_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	__atomic_add_fetch(&waiting, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&lock);
-	pthread_cond_timedwait(&given_back, &lock, &until);
+	pthread_cond_clockwait(&given_back, &lock, CLOCK_MONOTONIC, &until);
 	pthread_mutex_unlock(&lock);
 	__atomic_sub_fetch(&waiting, 1, __ATOMIC_RELAXED);
 }
@@ -265,7 +357,7 @@ bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch 
 	return launch->serial && t->serial == launch->serial && t->full == full->code;
 }
 
-enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool beyond)
+enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool at_hand)
 {
 	const struct ptx_machine_code *full;
 	struct need n;
@@ -279,8 +371,8 @@ enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_laun
 	n = need_of(launch, full);
 	bytes = missing(t, &n);
 	/* Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. */
-	if (bytes && !take(t, bytes, beyond || launch->workspace ? 2 * limit : limit))
-		return ptx_launch_memory(launch) > limit ? PTX_TOO_MUCH : PTX_NOT_NOW;
+	if (bytes && !take(t, bytes, at_hand || launch->workspace ? 2 * limit : limit))
+		return is_hopeless(t, launch) ? PTX_TOO_MUCH : PTX_NOT_NOW;
 	ok = map(t, &n);
 	if (bytes)
 		ptx_memory_settle(t);

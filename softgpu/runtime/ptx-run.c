@@ -85,12 +85,26 @@ void ptx_rt_yield(struct ptx_context *ctx, uint32_t line)
 		ptx_thread_yield(t);
 }
 
-uint64_t ptx_rt_nanoseconds(void)
+static uint64_t nanoseconds_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The time of day when a kernel first asks, and what has passed since by a clock that nobody sets. */
+uint64_t ptx_rt_nanoseconds(void)
+{
+	static uint64_t begin;
+	uint64_t passed = nanoseconds_of(CLOCK_MONOTONIC), known = 0, first = __atomic_load_n(&begin, __ATOMIC_RELAXED);
+
+	if (!first) {
+		first = nanoseconds_of(CLOCK_REALTIME) - passed;
+		if (!__atomic_compare_exchange_n(&begin, &known, first, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			first = known;
+	}
+	return first + passed;
 }
 
 uint64_t ptx_rt_clock(void)
@@ -334,14 +348,6 @@ struct residents {
 	bool exhausted; /* no block is left to claim */
 };
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Where one more block can run. NULL: there is no memory. */
 static struct ptx_thread *find_idle(struct residents *r)
 {
@@ -438,11 +444,11 @@ static bool is_stalled(struct residents *r, bool idle)
 		return false;
 	}
 	if (r->idle_turns++ == 0)
-		r->idle_since = monotonic_ns();
+		r->idle_since = nanoseconds_of(CLOCK_MONOTONIC);
 	if (r->idle_turns % IDLE_TURNS && !r->rest_ns)
 		return false;
 	rest(r);
-	now = monotonic_ns();
+	now = nanoseconds_of(CLOCK_MONOTONIC);
 	if (now - r->idle_since < PATIENCE_NS)
 		return false;
 	if (r->launch->stalled && now - r->stalled_at > PATIENCE_NS) {

@@ -138,10 +138,10 @@ enum ptx_provided {
 };
 
 /*
- * Maps the memory that a block of the launch needs. beyond: up to twice the limit, for blocks that must go on. Then
+ * Maps the memory that a block of the launch needs. at_hand: up to twice the limit, for blocks that must go on. Then
  * ptx_memory_prepare() tells the block's context.
  */
-enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool beyond);
+enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool at_hand);
 void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
 /* A larger stack for a warp of a block at hand. */
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);

@@ -2,9 +2,13 @@
 /* Memory of the software GPU: allocations, copies, memsets, the host's, and what kernels allocate. */
 #include "softgpu/test/backend-cpu-test.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static void test_memory(void **state)
 {
@@ -299,13 +303,151 @@ static void test_local_memory(void **state)
 	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
 }
 
+/* ---- released and restored ---- */
+
+static bool is_resident(CUdeviceptr page)
+{
+	unsigned char here;
+
+	assert_int_equal(mincore((void *)(uintptr_t)(page & ~(uint64_t)4095), 4096, &here), 0);
+	return here & 1;
+}
+
+/* Small ones share pages, the last one is large; every other one has values, the rest is new. */
+static size_t size_of(int i)
+{
+	return i == 15 ? 5u << 20 : 300u * (unsigned int)(i * i * i) + 1;
+}
+
+static void check_values(const CUdeviceptr *p)
+{
+	for (int i = 0; i < 16; i++) {
+		uint8_t *to = calloc(1, size_of(i));
+
+		assert_int_equal(cuda->cuMemcpyDtoH_v2(to, p[i], size_of(i)), CUDA_SUCCESS);
+		for (size_t k = 0; i % 2 && k < size_of(i); k++)
+			assert_int_equal(to[k], i + 1);
+		free(to);
+	}
+}
+
+static CUdeviceptr map_memory(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	uint64_t handle;
+	CUdeviceptr p;
+
+	assert_int_equal(cuda->cuMemCreate(&handle, 2 << 20, &prop, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressReserve(&p, 2 << 20, 0, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemMap(p, 2 << 20, 0, handle, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemSetAccess(p, 2 << 20, &access, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(handle), CUDA_SUCCESS);
+	return p;
+}
+
+static void release_and_restore(const CUdeviceptr *p, int count)
+{
+	FILE *file = tmpfile();
+	int fd = dup(fileno(file));
+
+	assert_int_equal(vcuda_cpu_release(fd), 0);
+	assert_int_equal(vcuda_cpu_release(fd), -EALREADY);
+	for (int i = 9; i < count; i++)
+		assert_false(is_resident(p[i] + 4096));
+	assert_int_equal(vcuda_cpu_restore(), 0);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	fclose(file);
+	check_values(p);
+}
+
+static void test_release(void **state)
+{
+	CUdeviceptr p[17];
+	uint8_t last;
+
+	assert_int_equal(vcuda_cpu_restore(), 0);
+	for (int i = 0; i < 16; i++) {
+		p[i] = alloc(size_of(i));
+		if (i % 2)
+			assert_int_equal(cuda->cuMemsetD8_v2(p[i], (uint8_t)(i + 1), size_of(i)), CUDA_SUCCESS);
+	}
+	p[16] = map_memory();
+	assert_int_equal(cuda->cuMemsetD8_v2(p[16], 77, 2 << 20), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	for (int round = 0; round < 2; round++)
+		release_and_restore(p, 17);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(&last, p[16] + (2 << 20) - 1, 1), CUDA_SUCCESS);
+	assert_int_equal(last, 77);
+	assert_int_equal(cuda->cuMemUnmap(p[16], 2 << 20), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressFree(p[16], 2 << 20), CUDA_SUCCESS);
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(cuda->cuMemFree_v2(p[i]), CUDA_SUCCESS);
+}
+
+/* Without room nothing is lost. */
+static void test_release_without_room(void **state)
+{
+	int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
+	CUdeviceptr p = alloc(1 << 20), mapped = map_memory();
+	uint8_t last;
+
+	assert_int_equal(cuda->cuMemsetD8_v2(p, 5, 1 << 20), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD8_v2(mapped, 6, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(vcuda_cpu_release(fd), -ENOSPC);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(&last, p + (1 << 20) - 1, 1), CUDA_SUCCESS);
+	assert_int_equal(last, 5);
+	/* A look at memory that has no contents yet takes none. */
+	assert_false(is_resident(mapped + (1 << 20)));
+	assert_int_equal(cuda->cuMemUnmap(mapped, 2 << 20), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressFree(mapped, 2 << 20), CUDA_SUCCESS);
+	assert_int_equal(vcuda_cpu_restore(), 0);
+	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
+	close(fd);
+}
+
+/* What other processes may open stays. */
+static void test_release_of_shared_memory(void **state)
+{
+	CUdeviceptr large = alloc(1 << 20), small = alloc(100);
+	FILE *file = tmpfile();
+	CUipcMemHandle handle;
+
+	assert_int_equal(cuda->cuMemsetD8_v2(large, 5, 1 << 20), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemsetD8_v2(small, 6, 100), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&handle, large), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuIpcGetMemHandle(&handle, small), CUDA_SUCCESS);
+	assert_int_equal(vcuda_cpu_release(dup(fileno(file))), 0);
+	assert_int_equal(*(volatile uint8_t *)(uintptr_t)large, 5);
+	assert_int_equal(*(volatile uint8_t *)(uintptr_t)small, 6);
+	*(volatile uint8_t *)(uintptr_t)large = 7; /* as another process does */
+	assert_int_equal(vcuda_cpu_restore(), 0);
+	assert_int_equal(*(volatile uint8_t *)(uintptr_t)large, 7);
+	fclose(file);
+	assert_int_equal(cuda->cuMemFree_v2(large), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemFree_v2(small), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_memory),         IN_CONTEXT(test_copies), IN_CONTEXT(test_memsets),
-		IN_CONTEXT(test_host_memory),    IN_CONTEXT(test_limits), IN_CONTEXT(test_heap),
-		IN_CONTEXT(test_use_after_free), IN_CONTEXT(test_apart),  IN_CONTEXT(test_local_memory),
+		IN_CONTEXT(test_memory),
+		IN_CONTEXT(test_copies),
+		IN_CONTEXT(test_memsets),
+		IN_CONTEXT(test_host_memory),
+		IN_CONTEXT(test_limits),
+		IN_CONTEXT(test_heap),
+		IN_CONTEXT(test_use_after_free),
+		IN_CONTEXT(test_apart),
+		IN_CONTEXT(test_local_memory),
 		IN_CONTEXT(test_alignment),
+		IN_CONTEXT(test_release),
+		IN_CONTEXT(test_release_without_room),
+		IN_CONTEXT(test_release_of_shared_memory),
 	};
 
 	init_device();

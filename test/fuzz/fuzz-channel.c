@@ -116,14 +116,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Returns the request as the worker will have it. */
 static struct vcuda_channel_message send_message(struct bytes *in, unsigned int type)
 {
-	static struct vcuda_channel_extent extents[256];
+	static struct vcuda_channel_extent runs[256];
 	struct vcuda_channel_message m = {.major = VCUDA_PROTOCOL_MAJOR, .minor = VCUDA_PROTOCOL_MINOR};
 	int fds[8];
 	union {
 		char bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = {0};
-	struct iovec iov[2] = {{&m, sizeof(m)}, {extents, 0}};
+	struct iovec iov[2] = {{&m, sizeof(m)}, {runs, 0}};
 	struct msghdr h = {.msg_iov = iov, .msg_iovlen = 2};
 	uint8_t head[5];
 	unsigned int count;
@@ -133,8 +133,8 @@ static struct vcuda_channel_message send_message(struct bytes *in, unsigned int 
 	m.type = type ? type : head[3];
 	m.flags = head[4];
 	m.extents = head[2];
-	take(in, extents, m.extents * sizeof(extents[0]));
-	iov[1].iov_len = m.extents * sizeof(extents[0]);
+	take(in, runs, m.extents * sizeof(runs[0]));
+	iov[1].iov_len = m.extents * sizeof(runs[0]);
 	count = head[0] & 7;
 	if (count) {
 		struct cmsghdr *c = &control.align;

@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 os.environ["VCUDA_TEST_BACKEND"] = "cuda"
 import harness  # noqa: E402
 import local  # noqa: E402
+from sandbox import sandbox  # noqa: E402
 
 
 def need_gpu():
@@ -57,10 +58,46 @@ def memory_freed():
         print(f"{before} MiB before, {during} with the process, {used_mib()} after kill -9")
 
 
-SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, local.examples, local.isolation, local.worker_killed, local.hostile,
+def sixteen():
+    """Sixteen processes of one vcudad compute and check at a time; what they held is given back."""
+    with local.daemon() as (d, env):
+        held = os.listdir(f"/proc/{d.pid}/fd")
+        processes = [subprocess.Popen([local.build("test/local/steady"), "10"], env=env) for _ in range(16)]
+        results = [p.wait(timeout=120) for p in processes]
+        local.check(results == [0] * 16, f"exit statuses {results}")
+        local.wait_until(lambda: not local.children(d.pid), "a worker outlived its process")
+        local.wait_until(lambda: len(os.listdir(f"/proc/{d.pid}/fd")) <= len(held), "vcudad keeps descriptors")
+
+
+def run_local(env, size):
+    """A program whose kernel has the driver take memory for the local memory of all threads, `size` bytes each."""
+    return subprocess.Popen([local.build("test/local/quota"), "local", str(size)], env=env, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def beyond_grants():
+    """What a driver takes by itself counts too, and ends who is over the quota by it; a neighbour goes on."""
+    def log():
+        with open(d.log_path, encoding="utf-8") as f:
+            return f.read()
+
+    with local.daemon("--max-device-memory", "8G", "--max-process-device-memory", "1600M") as (d, env):
+        charged = run_local(env, 4096)
+        local.check(charged.stdout.readline() == "ready\n", "the first program does not come so far")
+        local.wait_until(lambda: "that were granted: they count too" in log(), "no surplus is seen")
+        ended = run_local(env, 8192)
+        local.wait_until(lambda: "it is over the quota and ended (raise --max-process-device-memory)" in log(), "nobody is ended")
+        out, err = ended.communicate("", local.LIMIT)
+        local.check(ended.returncode != 0 and "went on" not in out, f"{ended.returncode} {out} {err}")
+        out, err = charged.communicate("", local.LIMIT)
+        local.check(charged.returncode == 0 and out == "went on\n", f"{charged.returncode} {out} {err}")
+        print("".join(line + "\n" for line in log().splitlines() if "granted" in line), end="")
+
+
+SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, local.examples, local.isolation, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context,
                                     local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
-                                    local.quotas_of_process, local.quotas_killed, local.quotas_set)}
+                                    local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.release, local.compile_loads)}
 
 
 def main():

@@ -51,13 +51,21 @@ def inventory(pid):
     return found
 
 
-def has_no_worker(found):
-    return not found["children"] + found["descriptor anon_inode:[pidfd]"] + found["groups"]
+def settled(pid, workers=0):
+    """What a daemon has as soon as it has given back all that it had of other workers than these so many.
+
+    A worker that has ended is no child any more before the daemon has seen its end.
+    """
+    def has():
+        found = inventory(pid)
+        return found["children"] == found["descriptor anon_inode:[pidfd]"] == workers and found["groups"] in (0, workers)
+    wait_until(has, "a worker is left")
+    return inventory(pid)
 
 
 def wait_until_same(pid, before):
     """False if it has not what it had before. Its last worker may have ended just now."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while inventory(pid) != before:
         if time.monotonic() > end:
             return False
@@ -123,8 +131,7 @@ def run_faults(directory):
     print(f"seed {SEED}")
     with daemon() as (d, env):
         run_program(d, env)
-        wait_until(lambda: has_no_worker(inventory(d.pid)), "a worker is left")
-        before = inventory(d.pid)
+        before = settled(d.pid)
         neighbour = start_steady(env, 8 * TIMES)
         while neighbour.poll() is None:
             random.choice((kill_worker, stop_worker, kill_program, take_descriptors, run_program))(d, env)

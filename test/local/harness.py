@@ -91,14 +91,20 @@ def start_steady(env, seconds):
     return p
 
 
+# Programs that vcudad starts besides workers, as the kernel shows their names.
+HELPERS = ("(vcuda-gpu-memor", "(vcuda-checkpoin", "(vcuda-arbiter")
+
+
 def children(pid):
+    """Of a process; of a vcudad its workers."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, IndexError):
                 with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
-                    fields = f.read().rsplit(")", 1)[1].split()
-                if int(fields[1]) == pid and fields[0] != "Z":
+                    name, fields = f.read().rsplit(")", 1)
+                fields = fields.split()
+                if int(fields[1]) == pid and fields[0] != "Z" and not name.endswith(HELPERS):
                     found.append(int(entry))
     return found
 

@@ -5,7 +5,6 @@
 usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
 """
 
-import array
 import contextlib
 import glob
 import mmap
@@ -22,11 +21,16 @@ import time
 
 import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
+from compile import compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads
 from faults import faults
-from harness import (ATTACH, BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
+from harness import (BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
                      need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
                      wait_warm)
-from quotas import quotas, quotas_killed, quotas_objects, quotas_of_process, quotas_queued, quotas_set, quotas_warm
+from kills import kills
+from pause import pause, release
+from quotas import quotas, quotas_killed, quotas_objects, quotas_of_host, quotas_of_host_end, quotas_of_process, quotas_queued, quotas_set, quotas_warm
+from ring import ALLOC, COPY_DIRECT, DIRECT_READY, HELLO, IMAGE_FIND, IMAGE_LOOK, RETAIN, Ring, attach
+from shares import shares
 
 
 def examples():
@@ -150,19 +154,6 @@ def warm():
         check(out.endswith("retain: passed\n") and used == ready, out)
 
 
-def attach(path, major, minor):
-    """ATTACH by hand: (status, major, minor, fds, socket)."""
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(path)
-    s.send(MESSAGE.pack(ATTACH, 0, 1, 0, 0, 0, major, minor, os.getuid(), os.getpid(), 0, 0))
-    fds = array.array("i")
-    data, ancillary, _, _ = s.recvmsg(MESSAGE.size, socket.CMSG_LEN(8 * 4))
-    for _, _, payload in ancillary:
-        fds.frombytes(payload[: len(payload) - len(payload) % 4])
-    fields = MESSAGE.unpack(data)
-    return fields[10], fields[6], fields[7], list(fds), s
-
-
 def versions():
     """Another major version is refused, and the refusal says the worker's; minor 0 of this major is served, and retired calls are answered."""
     with daemon() as (_, env):
@@ -255,53 +246,6 @@ def hostile():
         s.close()
         check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
         wait_until(lambda: not children(d.pid), "a worker of a hostile process is left")
-
-
-class Ring:
-    """A guest process that writes its commands by hand."""
-
-    BYTES = 256 * 1024
-    SLOT = 4096 + BYTES  # the first for replies
-
-    def __init__(self, path):
-        self.status, _, _, self.fds, self.socket = attach(path, 1, 1)
-        self.shm = mmap.mmap(self.fds[0], 0)
-        self.tail = self.seq = 0
-
-    def call(self, op, body, context=0):
-        """(CUresult, data); None: the worker is gone."""
-        self.seq += 1
-        command = struct.pack("<IHHQQII", 32 + len(body), op, 1, self.seq, context, 0, 1) + body
-        at = self.tail % self.BYTES
-        if at + len(command) > self.BYTES:
-            self.shm[4096 + at:4096 + at + 4] = struct.pack("<I", self.BYTES - at)
-            self.shm[4096 + at + 4:4096 + at + 8] = bytes(4)
-            self.tail += self.BYTES - at
-            at = 0
-        self.shm[4096 + at:4096 + at + len(command)] = command
-        self.tail += len(command)
-        self.shm[0:8] = struct.pack("<Q", self.tail)
-        os.write(self.fds[1], struct.pack("<Q", 1))
-        end = time.monotonic() + LIMIT
-        while struct.unpack("<Q", self.shm[self.SLOT:self.SLOT + 8])[0] != self.seq:
-            if self.shm[320:324] != bytes(4) or time.monotonic() > end:
-                return None
-            time.sleep(0.001)
-        _, result, size = struct.unpack("<QiI", self.shm[self.SLOT:self.SLOT + 16])
-        return result, self.shm[self.SLOT + 64:self.SLOT + 64 + size]
-
-    def request(self, kind, flags, address, length):
-        self.socket.send(MESSAGE.pack(kind, flags, 5, address, length, 0, 1, 1, 0, 0, 0, 0))
-        return MESSAGE.unpack(self.socket.recv(MESSAGE.size))[10]
-
-    def close(self):
-        self.shm.close()
-        self.socket.close()
-        for fd in self.fds:
-            os.close(fd)
-
-
-HELLO, RETAIN, ALLOC, DIRECT_READY, COPY_DIRECT, IMAGE_LOOK, IMAGE_FIND = 1, 20, 41, 292, 293, 294, 295  # protocol/driver.api
 
 
 def hostile_direct():
@@ -502,26 +446,34 @@ def blas_errors():
     check_queued(r, "Blas", {"cuVcudaBlas": None, "cuVcudaBlasValue": 2})
 
 
+def lend_on(env, host, *options):
+    """A program of a daemon whose workers' driver is the guest's libcuda.so.1, and looks for `host`; {}: for itself. And its log."""
+    with tempfile.TemporaryDirectory() as directory:
+        path, log = os.path.join(directory, "socket"), os.path.join(directory, "log")
+        with open(log, "w", encoding="utf-8") as f:
+            own = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, *options], stderr=f,
+                                   env=dict(env, VCUDA_SOCKET=host.format(path)))
+        try:
+            wait_until(lambda: os.path.exists(path), "no socket")
+            r = subprocess.run([build("examples/vectorAdd")], capture_output=True, text=True, timeout=LIMIT, env=dict(env, VCUDA_SOCKET=path))
+        finally:
+            own.terminate()
+            own.wait(LIMIT)
+        with open(log, encoding="utf-8") as f:
+            return r, f.read()
+
+
 def own_worker():
     """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes all the same."""
     if BACKEND != "cpu":  # on the software GPU
         return
     with daemon() as (_, env):
-        with tempfile.TemporaryDirectory() as directory:
-            path, log = os.path.join(directory, "socket"), os.path.join(directory, "log")
-            with open(log, "w", encoding="utf-8") as f:
-                own = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path], stderr=f,
-                                       env=dict(env, VCUDA_SOCKET=path))
-            try:
-                wait_until(lambda: os.path.exists(path), "no socket")
-                r = subprocess.run([build("examples/vectorAdd")], capture_output=True, text=True, timeout=LIMIT,
-                                   env=dict(env, VCUDA_SOCKET=path))
-            finally:
-                own.terminate()
-                own.wait(LIMIT)
-            text = open(log, encoding="utf-8").read()
-            check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
-            check("VCUDA_SOCKET names this daemon" in text, text)
+        r, text = lend_on(env, "{}")
+        check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
+        check("VCUDA_SOCKET names this daemon" in text, text)
+        # one that is to lend its host's GPU on, and finds no host
+        r, text = lend_on(env, "/nowhere", "--backend", "cuda")
+        check(r.returncode != 0 and "it is virtio-cuda's own, which needs /dev/vcuda, or a socket that VCUDA_SOCKET names" in text, text)
 
 
 def blas_lt():
@@ -591,8 +543,8 @@ def ipc_killed():
 
 
 SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
-                                    awkward_runtime, awkward_ends, awkward_environment, faults, quotas, quotas_of_process, quotas_killed, quotas_warm,
-                                    quotas_set, quotas_queued, quotas_objects)}
+                                    awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, shares, quotas, quotas_of_process, quotas_killed, quotas_warm,
+                                    quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads)}
 
 
 def main():

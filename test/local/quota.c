@@ -9,6 +9,10 @@
  * - quota queue BYTES: is refused at BYTES of queued copies.
  * - quota streams COUNT: is refused at COUNT streams.
  * - quota modules BYTES: is refused at BYTES of modules' text.
+ * - quota host MIB: is refused modules, machine code and links, which take the host's memory, at the quota of MIB, and
+ *   has all of the quota for device memory once the program has destroyed them.
+ * - quota local BYTES: runs a kernel whose threads have BYTES of local memory each, says "ready" and goes on until its
+ *   stdin ends. A GPU's driver takes memory for all threads that the GPU runs at a time.
  */
 #include <sys/wait.h>
 #include <time.h>
@@ -374,6 +378,118 @@ static void modules(size_t bytes)
 	puts("refused");
 }
 
+/* A module with a comment of `comment` bytes. */
+static CUresult load(CUmodule *module, size_t comment)
+{
+	static const char head[] =
+		".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry f()\n{\n\tret;\n}\n//";
+	char *text = malloc(sizeof(head) + comment + 2);
+	CUresult result;
+
+	CHECK(text);
+	memcpy(text, head, sizeof(head) - 1);
+	memset(text + sizeof(head) - 1, 'x', comment);
+	strcpy(text + sizeof(head) - 1 + comment, "\n");
+	result = cuModuleLoadData(module, text);
+	free(text);
+	return result;
+}
+
+static CUresult take_text(uint64_t *object)
+{
+	return load((CUmodule *)object, MIB);
+}
+
+static CUresult take_code(uint64_t *object)
+{
+	CUresult result = load((CUmodule *)object, 0);
+	CUfunction f;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	OK(cuModuleGetFunction(&f, (CUmodule)*object, "f"));
+	result = cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	if (result != CUDA_SUCCESS)
+		give_module(*object);
+	return result;
+}
+
+static CUresult take_link(uint64_t *object)
+{
+	static char text[4 * MIB];
+	CUresult result = cuLinkCreate_v2(0, NULL, NULL, (CUlinkState *)object);
+	int at = sprintf(text, ".version 8.0\n.target sm_70\n.address_size 64\n//");
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	memset(text + at, 'x', sizeof(text) - (size_t)at - 2);
+	text[sizeof(text) - 2] = '\n';
+	result = cuLinkAddData_v2((CUlinkState)*object, CU_JIT_INPUT_PTX, text, sizeof(text), "part", 0, NULL, NULL);
+	if (result != CUDA_SUCCESS)
+		OK(cuLinkDestroy((CUlinkState)*object));
+	return result;
+}
+
+static void give_link(uint64_t object)
+{
+	OK(cuLinkDestroy((CUlinkState)object));
+}
+
+static void host(size_t quota)
+{
+	static const struct way host_ways[] = {
+		{"text", take_text, give_module}, {"code", take_code, give_module}, {"links", take_link, give_link}};
+	static uint64_t objects[5000];
+	size_t before = free_memory(quota);
+
+	for (size_t i = 0; i < sizeof(host_ways) / sizeof(host_ways[0]); i++) {
+		unsigned int count = 0;
+		CUresult result;
+
+		while (count < 5000 && (result = host_ways[i].take(&objects[count])) == CUDA_SUCCESS)
+			count++;
+		fprintf(stderr, "%s: %u\n", host_ways[i].name, count);
+		CHECK(count > 0 && count < 5000);
+		GIVES(result, CUDA_ERROR_OUT_OF_MEMORY);
+		CHECK(free_memory(quota) < PIECE);
+		while (count)
+			host_ways[i].give(objects[--count]);
+		fill(find_way("plain"), quota, before);
+	}
+	puts("came back");
+}
+
+static void local(unsigned int bytes)
+{
+	CUmodule module;
+	CUfunction f;
+	CUdeviceptr p;
+	unsigned int index = 0;
+	void *arguments[] = {&p, &index};
+	char text[600], c;
+
+	snprintf(text, sizeof(text),
+		 ".version 8.0\n.target sm_70\n.address_size 64\n"
+		 ".visible .entry f(.param .u64 p, .param .u32 i)\n{\n\t.local .align 8 .b8 all[%u];\n"
+		 "\t.reg .u64 %%p, %%i, %%a;\n\t.reg .u32 %%v;\n"
+		 "\tld.param.u64 %%p, [p];\n\tld.param.u32 %%v, [i];\n\tcvt.u64.u32 %%i, %%v;\n"
+		 "\tmov.u64 %%a, all;\n\tadd.u64 %%a, %%a, %%i;\n\tst.local.u32 [%%a], %%v;\n"
+		 "\tst.local.u32 [all + %u], 7;\n\tld.local.u32 %%v, [%%a + %u];\n"
+		 "\tst.global.u32 [%%p], %%v;\n\tret;\n}\n",
+		 bytes, bytes - 4, bytes - 4);
+	OK(cuMemAlloc_v2(&p, 4));
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&f, module, "f"));
+	OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+	OK(cuCtxSynchronize());
+	puts("ready");
+	fflush(stdout);
+	CHECK(read(0, &c, 1) == 0);
+	OK(cuMemsetD8_v2(p, 0, 4));
+	OK(cuCtxSynchronize());
+	puts("went on");
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc > 2);
@@ -386,6 +502,10 @@ int main(int argc, char **argv)
 		streams((unsigned int)atoi(argv[2]));
 	else if (!strcmp(argv[1], "modules"))
 		modules(strtoull(argv[2], NULL, 10));
+	else if (!strcmp(argv[1], "host"))
+		host(strtoull(argv[2], NULL, 10) * MIB);
+	else if (!strcmp(argv[1], "local"))
+		local((unsigned int)atoi(argv[2]));
 	else if (!strcmp(argv[1], "queue"))
 		queue(strtoull(argv[2], NULL, 10));
 	else if (argc > 3)

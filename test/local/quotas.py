@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of device memory: a guest process gets its error at the quota, and no other process is worse off."""
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 
-from harness import BACKEND, LIMIT, build, check, children, daemon, vcuda, wait_until, wait_warm
+from harness import BACKEND, LIMIT, THREAD_SANITIZER, build, check, children, daemon, vcuda, wait_until, wait_warm
 
 # MiB. On a GPU each process's first context counts 500 MiB.
 QUOTA, PROCESS_QUOTA = (256, 128) if BACKEND == "cpu" else (2048, 1024)
@@ -129,3 +133,115 @@ def quotas_objects():
     with daemon("--max-module-bytes", "1M") as (d, env):
         quota(env, "modules", str(1 << 20))
         wait_until(lambda: "raise vcudad's --max-module-bytes" in log_of(d), "no line names the quota")
+
+
+# What one process may take of the host's memory beyond its quota, MiB.
+TOLERANCE = 256
+
+# Ways to the host's memory of test/local/greedy.c. Each has a worker of its own.
+GREEDY = ["copies", "blocks", "prints", "kernels", "graphs", "modules", "symbols", "libraries", "links", "streams",
+          "events", "arrays", "small", "pieces", "device"]
+
+
+def memory_group(worker):
+    """The control group of a vcudad's workers that counts their memory; None: there is none."""
+    with open(f"/proc/{worker}/cgroup", encoding="utf-8") as f:
+        for line in f:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            for root in ["/sys/fs/cgroup/memory"] if controllers == "memory" else ["/sys/fs/cgroup"] * (not controllers):
+                parts = path.split("/")
+                while parts and not parts[-1].startswith("vcudad-"):
+                    parts.pop()
+                if parts and os.path.exists(root + "/".join(parts) + "/cgroup.procs"):
+                    return root + "/".join(parts)
+    return None
+
+
+def peak_of_group(group):
+    """Bytes; None: the kernel does not say."""
+    for name in "memory.peak", "memory.max_usage_in_bytes":
+        with contextlib.suppress(OSError), open(os.path.join(group, name), encoding="utf-8") as f:
+            return int(f.read())
+    return None
+
+
+def own_memory(pid):
+    """Bytes of a process and its descendants that are in no file."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        fields = dict(re.findall(r"^(RssAnon|RssShmem):\s+(\d+)", f.read(), re.M))
+        return sum(int(kib) << 10 for kib in fields.values()) + sum(own_memory(child) for child in children(pid))
+    return 0
+
+
+class Peak(threading.Thread):
+    """Samples what the workers of a vcudad have, where no control group knows the peak."""
+
+    def __init__(self, d):
+        super().__init__(daemon=True)
+        self.daemon_pid, self.bytes, self.ended = d.pid, 0, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.02):
+            self.bytes = max(self.bytes, sum(own_memory(worker) for worker in children(self.daemon_pid)))
+
+    def end(self):
+        self.ended.set()
+        self.join()
+        return self.bytes
+
+
+def greedy(rows, *options):
+    """What a hostile program's worker and its compilers have of the host's memory at most, MiB."""
+    with daemon("--max-device-memory", f"{QUOTA}M", *options) as (d, env):
+        sampled = Peak(d)
+        p = subprocess.Popen([build("test/local/greedy"), *rows], env=env, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        line = p.stdout.readline()
+        check(line == "ready\n", f"a greedy process said {line!r}")
+        worker, = children(d.pid)
+        group = memory_group(worker)
+        peak = group and peak_of_group(group)
+        p.communicate("", LIMIT)
+        return max(sampled.end(), peak or 0) >> 20
+
+
+def counts_groups():
+    """Whether vcudad can have a control group that counts the memory of its workers."""
+    return b"max-host-memory" not in subprocess.run(
+        [build("host/daemon/vcudad"), "--socket", "/dev/null/none", "--max-host-memory", "8G"],
+        capture_output=True, timeout=LIMIT).stderr
+
+
+def need_measurements():
+    """Ends the test in a build with a sanitizer: its own memory is many times the program's, so none is measured."""
+    if "ASAN_OPTIONS" in os.environ or THREAD_SANITIZER:
+        print("a worker with a sanitizer does not measure its memory")
+        sys.exit(77)
+
+
+def quotas_of_host():
+    """No process has more of the host's memory than its quota and the tolerance, in any way and in all at once."""
+    need_measurements()
+    options = ["--max-host-memory", "8G"] if counts_groups() else []
+    worst = []
+    for rows in [[row] for row in GREEDY] + [[]]:
+        mib = greedy(rows, *options)
+        name = " ".join(rows) or "all"
+        print(f"{name}: {mib} MiB", flush=True)
+        if mib > QUOTA + TOLERANCE:
+            worst.append(f"{name} {mib} MiB")
+    check(not worst, f"of {QUOTA} MiB and a tolerance of {TOLERANCE} MiB one process has: {', '.join(worst)}")
+
+
+def quotas_of_host_end():
+    """Modules, machine code and links end at the quota, the log says why, and their memory comes back."""
+    need_measurements()
+    with daemon("--max-device-memory", f"{QUOTA}M") as (d, env):
+        quota(env, "host", str(QUOTA))
+        wait_until(lambda: re.search(r"of the host's memory.*raise vcudad's --max-device-memory", log_of(d)),
+                   "no line tells of the host's memory")
+    with daemon("--max-device-memory", f"{4 * QUOTA}M", "--max-process-device-memory", f"{QUOTA}M") as (d, env):
+        quota(env, "host", str(QUOTA))
+        wait_until(lambda: re.search(r"of the host's memory.*raise vcudad's --max-process-device-memory", log_of(d)),
+                   "no line tells of the host's memory")

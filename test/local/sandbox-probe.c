@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox-probe [--deliver] WORKER DAEMON OTHER FOLDER LOG [PROBE]: what code in a worker could do. Stops the worker's
- * first thread with ptrace(), has it make one system call after the other, and lets it go on with its work. Prints
- * "PROBE RESULT" a line; the result is what the call returned, or SIGSYS. WORKER, DAEMON, OTHER: process ids of the
- * worker, its vcudad, and another worker; FOLDER: where nobody but us has files; LOG: vcudad's. With PROBE only that
- * one; with --deliver the worker gets its SIGSYS.
+ * sandbox-probe [--deliver] WORKER DAEMON OTHER FOLDER LOG [PROBE]: what code in a worker could do, or in a process that
+ * compiles for one. Stops its first thread with ptrace(), has it make one system call after the other, and lets it go on
+ * with its work. Prints "PROBE RESULT" a line; the result is what the call returned, or SIGSYS. WORKER, DAEMON, OTHER:
+ * process ids of the worker, its vcudad, and another worker; FOLDER: where only the test has files, and a socket; LOG:
+ * vcudad's. With PROBE only that one; with --deliver the worker gets its SIGSYS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,11 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -288,9 +290,10 @@ static long forks(void)
 }
 
 /* As the C library's fork(). */
+/* As the C library's fork(). */
 static long clones_process(void)
 {
-	long result = call(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	long result = call(SYS_clone, CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, 0, 0, 0, 0, 0);
 
 	return result > 0 ? 0 : result;
 }
@@ -343,6 +346,14 @@ static long asks_for_keyring(void)
 	return result > 0 ? 0 : result;
 }
 
+/* A limit that harms nobody. */
+static long limits_daemon(void)
+{
+	const struct rlimit none = {0, 0};
+
+	return call(SYS_prlimit64, p.daemon, RLIMIT_CORE, give(&none, sizeof(none)), 0, 0, 0);
+}
+
 static long mounts(void)
 {
 	long type = text("tmpfs", ""), folder = text(p.folder, "/mount");
@@ -388,6 +399,31 @@ static long runs_program(void)
 	return call(SYS_execve, text(p.folder, "/none"), 0, 0, 0, 0, 0);
 }
 
+/* To a socket of another program in the file system. */
+static long connects(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	long fd = call(SYS_socket, AF_UNIX, SOCK_STREAM, 0, 0, 0, 0), result;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", p.folder);
+	result = call(SYS_connect, fd, give(&address, sizeof(address)), sizeof(address), 0, 0, 0);
+	closed(fd);
+	return result;
+}
+
+static long looks_at_file(void)
+{
+	return call(SYS_stat, text(p.folder, "/secret"), (long)(p.page + PAGE / 2), 0, 0, 0, 0);
+}
+
+static long looks_at_daemon(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", p.daemon);
+	return call(SYS_stat, text(path, ""), (long)(p.page + PAGE / 2), 0, 0, 0, 0);
+}
+
 static const struct {
 	const char *name;
 	long (*run)(void);
@@ -410,12 +446,16 @@ static const struct {
 	{"perf", opens_perf_event},
 	{"memfd_secret", makes_secret_memory},
 	{"keyctl", asks_for_keyring},
+	{"prlimit-daemon", limits_daemon},
 	{"mount", mounts},
 	{"init_module", loads_module},
 	{"process_vm_readv", reads_other_worker},
 	{"mremap", moves_mapping},
 	{"remap_file_pages", remaps_file_pages},
 	{"execve", runs_program},
+	{"connect", connects},
+	{"stat", looks_at_file},
+	{"stat-daemon", looks_at_daemon},
 };
 
 static void run_probes(const char *only)

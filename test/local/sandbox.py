@@ -4,11 +4,13 @@
 import contextlib
 import errno
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 
 import harness
+from compile import LONG, Program
 from harness import build, check, children, daemon, start_steady, wait_until
 
 # What the sandbox makes of each, and what the kernel does without: "" success, else one of these errors. A kernel may lack the call, and
@@ -21,9 +23,13 @@ PROBES = {
     "fork": (SIGSYS, ""), "clone": (SIGSYS, ""), "clone3": (-errno.ENOSYS, ""),
     # The kernel wants one thread for it.
     "unshare-user": (SIGSYS, errno.EINVAL), "io_uring": (SIGSYS, ""), "bpf": (SIGSYS, ""), "perf": (SIGSYS, ""),
-    "memfd_secret": (SIGSYS, ""), "keyctl": (SIGSYS, ""), "mount": (SIGSYS, ""), "init_module": (SIGSYS, errno.ENOEXEC),
+    "memfd_secret": (SIGSYS, ""), "keyctl": (SIGSYS, ""), "prlimit-daemon": (-errno.EPERM, ""), "mount": (SIGSYS, ""), "init_module": (SIGSYS, errno.ENOEXEC),
     "process_vm_readv": (SIGSYS, ""), "mremap": (-errno.ENOMEM, ""), "remap_file_pages": (SIGSYS, ""),
-    "execve": (SIGSYS, errno.ENOENT)}
+    "execve": (SIGSYS, errno.ENOENT),
+    # Neither Landlock nor the list of system calls limits these.
+    "connect": (0, ""), "stat": (0, ""), "stat-daemon": (0, "")}
+# In a view of the file system of their own (host/daemon/worker/view.h), workers find none of it.
+HIDDEN = ("open-read", "open-write", "open-daemon-log", "ftruncate-log", "connect", "stat", "stat-daemon")
 # NVIDIA's driver would start nvidia-modprobe, and goes on where it cannot.
 if harness.BACKEND == "cuda":
     PROBES["clone"] = (-errno.EAGAIN, "")
@@ -37,6 +43,9 @@ def at_work(*options):
         with open(os.path.join(folder, "secret"), "w", encoding="utf-8") as f:
             f.write("secret")
         os.mkdir(os.path.join(folder, "mount"))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(folder, "socket"))
+        listener.listen()
         programs, workers = [], []
         for _ in range(2):
             programs.append(start_steady(env, 600))
@@ -47,6 +56,7 @@ def at_work(*options):
             for program in programs:
                 program.kill()
                 program.wait()
+            listener.close()
 
 
 def probe(arguments, *options):
@@ -72,11 +82,38 @@ def works(program, d, worker):
     check(program.poll() is None and int(worker) in children(d.pid), "the worker or its program has ended")
 
 
+def may_have_view():
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+def refusals(view):
+    return {name: str(-errno.ENOENT if view and name in HIDDEN else result) for name, (result, _) in PROBES.items()}
+
+
 def refused():
-    with at_work("--sandbox", "best-effort") as (d, program, arguments):
-        results = probe(arguments)
-        check(results == {name: str(result) for name, (result, _) in PROBES.items()}, f"refused: {results}")
-        works(program, d, arguments[0])
+    """With a view and without, because each layer is there for the case that another is missing."""
+    for view in (False, True) if may_have_view() else (False,):
+        os.environ["VCUDA_TEST_VIEW"] = "" if view else "none"
+        with at_work("--sandbox", "best-effort") as (d, program, arguments):
+            results = probe(arguments)
+            check(results == refusals(view), f"refused, view {view}: {results}")
+            works(program, d, arguments[0])
+    del os.environ["VCUDA_TEST_VIEW"]
+
+
+def compiler():
+    """A process that compiles may no more than its worker."""
+    if harness.BACKEND != "cpu":  # NVIDIA's compiler is in the worker
+        return
+    os.environ["VCUDA_CPU_CACHE"] = "0"
+    with at_work("--sandbox", "best-effort") as (d, _, arguments), daemon("--sandbox", "best-effort") as (other, env):
+        program = Program(other, env)
+        program.begin(LONG)
+        results = probe([str(program.compiling()), *arguments[1:]])
+        expected = refusals(may_have_view()) | {"clone": str(-errno.EPERM), "kill-daemon": str(-errno.EPERM), "connect": SIGSYS,
+                                                 "prlimit-daemon": SIGSYS}
+        check(results == expected, f"refused: {results}")
+        program.kill()
 
 
 def off():
@@ -100,11 +137,13 @@ def log():
 
 def ends():
     """The worker ends, and its log says by which call."""
-    for mode, text in (("best-effort", "the system call keyctl (250) is not on the list: the worker ends"), ("strict", "was killed by SIGSYS")):
+    # Between the two words of the line is the version of NVIDIA's driver, if there is one.
+    for mode, words in (("best-effort", ("the system call keyctl (250) is not on the list", ": the worker ends")), ("strict", ())):
         with at_work("--sandbox", mode) as (d, program, arguments):
             probe([*arguments, "keyctl"], "--deliver")
             wait_until(lambda: int(arguments[0]) not in children(d.pid), "the worker lives on")
-            wait_until(lambda: said(d, text) and said(d, "was killed by SIGSYS"), f"no line '{text}'")
+            for text in (*words, "was killed by SIGSYS"):
+                wait_until(lambda t=text: said(d, t), f"no line '{text}'")
 
 
 def code_of(worker):
@@ -123,13 +162,17 @@ def layout():
         check(one.keys() == other.keys() and all(one[name] != other[name] for name in one), f"{one}\n{other}")
 
 
-def main():
-    harness.BUILD = os.path.abspath(sys.argv[1])
+def sandbox():
     if os.geteuid() or harness.THREAD_SANITIZER:
         print("only root may stop a worker; and the thread sanitizer needs calls of its own")
         sys.exit(77)
-    for part in (refused, off, log, ends, layout):
+    for part in (refused, compiler, off, log, ends, layout):
         part()
+
+
+def main():
+    harness.BUILD = os.path.abspath(sys.argv[1])
+    sandbox()
     print("ok")
 
 

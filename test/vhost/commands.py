@@ -36,6 +36,10 @@ class Commands:
         result, _ = struct.unpack('<iI', self.vmm.ram.read(self.gpa + SLOT + 8, 8))
         return result, self.vmm.ram.word(self.gpa + SLOT + 64)
 
+    def reply(self, count):
+        """The first words of the last reply."""
+        return struct.unpack(f'<{count}Q', self.vmm.ram.read(self.gpa + SLOT + 64, 8 * count))
+
     def hello(self):
         """The worker loads its back end, and its sandbox closes. Returns the CUresult."""
         return self.call(HELLO, 1, 0)[0]

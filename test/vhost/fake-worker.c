@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
+#include "protocol/ipc/gate.h"
 #include "protocol/control.h"
 #include "ring/ring.h"
 
@@ -43,12 +44,18 @@ enum misbehaviour {
 	FLOODS_LOG,     /* 1 MiB, waits for room; then last words, and abort() */
 	FILLS_LOG,      /* 1 MiB before the reply */
 	/* virtio: */
-	FORKS, /* leaves processes that write to the shared area */
-	UNFIT_ON_DOORBELL, /* ends with VCUDA_CHANNEL_UNFIT */
+	FORKS,                   /* leaves processes that write to the shared area */
+	UNFIT_ON_DOORBELL,       /* ends with VCUDA_CHANNEL_UNFIT */
+	EATS_ON_DOORBELL,        /* EATEN_BYTES of memory, before it notifies */
+	FILLS_MAPPINGS,          /* MAP writes to all of a writable part */
+	BREAKS_GATE_ON_DOORBELL, /* answers what was not asked */
+	CLOSES_GATE,
 };
 
 /* The last of the processes that FORKS leaves ends so much later, in seconds, if no test ends it. */
 #define FORKS_LIMIT 120
+
+#define EATEN_BYTES (512 << 20)
 
 /* The words of the shared area that FORKS writes to: the counter and number of each kind of process. */
 enum { COUNTERS = 8, PROCESSES = 16 };
@@ -213,6 +220,8 @@ static void attach_virtio(void)
 		_exit(5);
 	if (misbehaviour == FORKS)
 		leave_processes();
+	if (misbehaviour == CLOSES_GATE)
+		close(VCUDA_GATE_FD);
 	reply(misbehaviour == REFUSES ? -ENOMEM : misbehaviour == OTHER_VERSION ? -EPROTONOSUPPORT : 0, NULL, 0);
 	for (i = 0; misbehaviour == FLOODS && i < 1000; i++)
 		reply(0, NULL, 0);
@@ -287,7 +296,9 @@ static int map(void)
 	for (i = 0; i < q.m.extents; i++) {
 		uint64_t *p = map_extent(&q.extents[i], NULL);
 
-		if (q.m.flags & VCUDA_MAP_WRITABLE)
+		if (misbehaviour == FILLS_MAPPINGS)
+			memset(p, 1, q.extents[i].length);
+		else if (q.m.flags & VCUDA_MAP_WRITABLE)
 			*p = (q.m.flags & VCUDA_MAP_DIRECT ? 0xd1d1000000000000 : 0x5a5a000000000000) | i;
 		munmap(p, q.extents[i].length);
 	}
@@ -332,6 +343,15 @@ static void serve(int local)
 	}
 }
 
+static void eat(void)
+{
+	char *memory = mmap(NULL, EATEN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		fail("no memory");
+	memset(memory, 1, EATEN_BYTES);
+}
+
 static void rung(void)
 {
 	uint64_t count, one = 1;
@@ -340,8 +360,13 @@ static void rung(void)
 		fail("the doorbell cannot be read");
 	if (misbehaviour == CRASHES_ON_DOORBELL)
 		raise(SIGSEGV);
+	if (misbehaviour == BREAKS_GATE_ON_DOORBELL)
+		send(VCUDA_GATE_FD, &(struct vcuda_gate_message){.type = VCUDA_GATE_OPEN},
+		     sizeof(struct vcuda_gate_message), MSG_NOSIGNAL);
 	if (misbehaviour == UNFIT_ON_DOORBELL)
 		_exit(VCUDA_CHANNEL_UNFIT);
+	if (misbehaviour == EATS_ON_DOORBELL)
+		eat();
 	shared[1] += count;
 	if (write(notify, &one, sizeof(one)) != sizeof(one))
 		fail("cannot notify");

@@ -280,5 +280,67 @@ class Quota(Device):
         self.assertEqual(self.map(extents=[self.run_of(16)]), 0)
 
 
+class Rate(vmm.Test):
+    """A guest process that is one too many in a second waits."""
+    options = ('--max-contexts', '1')
+    burst, per_second = 200, 50
+
+    def setUp(self):
+        super().setUp()
+        self.extents = self.vmm.shared_extents()
+        self.begin = time.monotonic()
+        self.assertEqual(self.vmm.create(1, extents=self.extents)[0][0], 0)
+
+    def submit(self, context):
+        return self.vmm.submit(vmm.CREATE, context=context, major=1, extents=self.extents)
+
+    def use_up(self):
+        """All that may start at once; each is refused, as there is one context already."""
+        for context in range(2, self.burst + 1):
+            self.assertEqual(self.vmm.result(self.submit(context))[0], ERROR['ENOSPC'])
+
+    def test_more_than_a_burst_waits(self):
+        self.use_up()
+        more = 60
+        heads = [self.submit(1000 + i) for i in range(more)]
+        self.assertEqual({self.vmm.result(head)[0] for head in heads}, {ERROR['ENOSPC']})
+        self.assertGreaterEqual(time.monotonic() - self.begin, (more - 2) / self.per_second)
+
+    def test_other_requests_do_not_wait(self):
+        self.use_up()
+        heads = [self.submit(1000 + i) for i in range(60)]
+        self.assertEqual(self.vmm.request(vmm.DESTROY, context=1), 0)
+        for head in heads:
+            self.assertIn(self.vmm.result(head)[0], (0, ERROR['ENOSPC']))
+
+    def test_a_new_driver(self):
+        """Its predecessor's requests are answered, and none of them takes effect."""
+        self.use_up()
+        heads = [self.submit(1000 + i) for i in range(60)]
+        self.assertEqual(self.vmm.hello()[0], 0)
+        for head in heads:
+            self.assertIn(self.vmm.result(head)[0], (ERROR['ENODEV'], ERROR['ENOSPC']))
+        self.assertEqual(self.daemon.workers(), [])
+
+    def test_a_reset_while_some_wait(self):
+        self.use_up()
+        heads = [self.submit(1000 + i) for i in range(60)]
+        for queue in self.vmm.queues:
+            self.vmm.stop_queue(queue)
+        for head in heads:
+            self.assertTrue(self.vmm.answered(head))
+        self.assertEqual(self.daemon.workers(), [])
+
+    def test_the_vm_leaves_while_some_wait(self):
+        self.use_up()
+        for i in range(60):
+            self.submit(1000 + i)
+        self.vmm.socket.close()
+        self.wait(lambda: not self.daemon.workers())
+        self.vmm.close()
+        self.vmm = vmm.Vmm(self.daemon).start()
+        self.assertEqual(self.vmm.create(1)[0][0], 0)
+
+
 if __name__ == '__main__':
     vmm.main()

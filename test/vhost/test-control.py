@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control socket: what is served, guest processes that are ended, quotas that change."""
 import os
+import signal
 import socket
 import stat
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 import vmm
 from vmm import ERROR, LAST, LOST, WAKE, WRITABLE, Client, Daemon, wait
 
 WINDOW = 0x7f1234500000
+CLIENTS, CLIENT_S = 16, 10  # at a time, and the time that each has (host/daemon/control.h)
 
 
 class Vm(vmm.Test):
@@ -48,6 +51,53 @@ class Vm(vmm.Test):
             self.vmm.ram.write(extents[0][0], struct.pack('<Q', tail))
             self.vmm.ram.write(extents[0][0] + 64, struct.pack('<Q', head))
             self.assertEqual(int(self.processes()[77]['queue']), queue)
+
+    def test_vcudad_stopped(self):
+        """Requests that come in time are answered, although vcudad is stopped for longer than a client has."""
+        def descriptors():
+            return len(os.listdir(f'/proc/{self.daemon.process.pid}/fd'))
+
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(CLIENTS)]
+        before = descriptors()
+        for client in clients:
+            client.settimeout(vmm.LIMIT)
+            client.connect(self.daemon.control_path)
+        self.wait(lambda: descriptors() == before + CLIENTS)
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        for client in clients:
+            client.sendall(b'status\n')
+        time.sleep(CLIENT_S + 1)
+        self.daemon.process.send_signal(signal.SIGCONT)
+        for client in clients:
+            self.assertEqual(client.recv(3), b'ok\n')
+            client.close()
+
+    def test_pause_of_silent_workers(self):
+        """A worker that does not answer, or that has closed its gate, is not paused; nor is another one with it."""
+        for uid in 1000, vmm.CLOSES_GATE:
+            self.vmm.create(1, pid=77, uid=uid)
+            self.assertEqual(self.daemon.ask('pause all 1'), ['ok', 'pausing 1'])
+            self.assertEqual(self.processes()[77]['state'], 'pausing')
+            self.vmm.create(2, pid=78)
+            self.assertEqual(self.processes()[78]['state'], 'pausing')
+            self.assertTrue(wait(lambda: self.processes()[77].get('pause-failure') == 'worker'))
+            self.assertEqual([p['state'] for p in self.processes().values()], ['running', 'running'])
+            self.assertIn('guest process 77 cannot be paused (worker)', self.daemon.log())
+            self.assertEqual(self.daemon.ask('resume all'), ['ok', 'resumed 2'])
+            for context in 1, 2:
+                self.assertEqual(self.vmm.request(vmm.DESTROY, context=context), 0)
+
+    def test_broken_gate(self):
+        """A worker that answers what was not asked is killed."""
+        self.vmm.create(1, pid=77, uid=vmm.BREAKS_GATE_ON_DOORBELL)
+        self.vmm.ring(1)
+        self.assertEqual(self.vmm.event()[0], LOST)
+        self.assertIn('the worker of guest process 77 breaks the rules of its gate: it is killed', self.daemon.log())
+
+    def test_pause_of_nobody(self):
+        self.assertEqual(self.daemon.ask('pause 77'), ['error guest process 77 has no worker here'])
+        for request in 'pause', 'pause x', 'pause 77 x', 'pause 77 9999999999', 'resume', 'resume 0':
+            self.assertTrue(self.daemon.ask(request)[0].startswith('error give the number'), request)
 
     def test_kill_one(self):
         self.vmm.create(1, pid=77, uid=1000)
@@ -232,6 +282,23 @@ class Defaults(unittest.TestCase):
             process = self.start(folder)
             self.assertEqual(os.listdir(f'{folder}/vcuda/control'), [])
             self.stop(process)
+
+    def test_sockets_of_killed_daemons_go(self):
+        with tempfile.TemporaryDirectory(prefix='vcuda-test-') as folder:
+            control = f'{folder}/vcuda/control'
+            killed = self.start(folder)
+            killed.kill()
+            killed.wait(vmm.LIMIT)
+            with socket.socket(socket.AF_UNIX) as unfinished:
+                unfinished.bind(f'{control}/{killed.pid}.new')
+            with open(f'{control}/notes', 'w') as notes:
+                notes.write('kept')
+            alive = self.start(folder, '--socket', f'{folder}/y.sock')
+            self.assertEqual(sorted(os.listdir(control)), sorted([str(alive.pid), 'notes']))
+            last = self.start(folder, '--socket', f'{folder}/z.sock')
+            self.assertEqual(sorted(os.listdir(control)), sorted([str(alive.pid), str(last.pid), 'notes']))
+            self.stop(alive)
+            self.stop(last)
 
     def test_none(self):
         with tempfile.TemporaryDirectory(prefix='vcuda-test-') as folder:

@@ -178,6 +178,26 @@ class Faults(Beside):
                 self.assertEqual(self.vmm.result(destroy)[0], 0)
         self.same()
 
+    def test_vcudad_stopped(self):
+        """For a while; what happens meanwhile is answered afterwards, and a worker whose answer waits is not late."""
+        self.keep()
+        for _ in range(5 * TIMES):
+            with self.rewound():
+                self.assertEqual(self.create(), 0)
+                self.daemon.process.send_signal(signal.SIGSTOP)
+                heads = [self.map(), self.submit(vmm.UNMAP, address=WINDOW, length=4096), self.map()]
+                client = Client(self.daemon)
+                os.kill(self.vmm.ram.word(self.spare[0][0]), self.random.choice((signal.SIGKILL, signal.SIGCONT)))
+                time.sleep(self.random.random() * 0.1)
+                heads.append(self.submit(vmm.DESTROY))
+                self.daemon.process.send_signal(signal.SIGCONT)
+                for head in heads:
+                    self.vmm.result(head)
+                self.assertTrue(client.attach())
+                client.close()
+                self.verify()
+        self.same()
+
     # ---- the VM ----
 
     def reset(self):

@@ -263,8 +263,12 @@ class Warm(vmm.Test):
         self.wait(lambda: self.mappers())
 
     def mappers(self):
+        def name(pid):
+            with open(f'/proc/{pid}/comm') as comm:
+                return comm.read().strip()
+
         with open(f'/proc/{self.pid}/task/{self.pid}/children') as children:
-            return children.read().split()
+            return [pid for pid in children.read().split() if name(pid) == 'vcuda-mapper']
 
     def test_becomes_the_guests(self):
         self.assertEqual(self.vmm.create(1)[0][0], 0)

@@ -6,6 +6,7 @@ import re
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -209,23 +210,71 @@ class SubReaper(Reaping, unittest.TestCase):
 class Stale(unittest.TestCase):
     """A vcudad that was killed leaves its groups, and processes of a hostile worker in them, to the next one."""
 
-    def test_groups_of_a_killed_daemon(self):
-        for case in (Version2, Version1):
-            with self.subTest(way=case.way):
-                first = case('test_destroy')
-                first.setUp()
-                first.create()
-                first.daemon.process.kill()
-                first.daemon.process.wait(vmm.LIMIT)
-                self.assertTrue(first.marked())
-                left = folders(first.daemon.process.pid)
-                self.assertEqual(len(left), 1)
-                second = case('test_destroy')
-                second.setUp()
-                self.assertTrue(wait(lambda: not first.marked() and not os.path.exists(left[0])), second.daemon.log())
-                second.end()
-                first.vmm.close()
-                first.daemon.directory.cleanup()
+    def leave_groups(self, case):
+        first = case('test_destroy')
+        first.setUp()
+        first.create()
+        first.daemon.process.kill()
+        first.daemon.process.wait(vmm.LIMIT)
+        self.assertTrue(first.marked())
+        left = folders(first.daemon.process.pid)
+        self.assertEqual(len(left), 1)
+        second = case('test_destroy')
+        second.setUp()
+        self.assertTrue(wait(lambda: not first.marked() and not os.path.exists(left[0])), second.daemon.log())
+        second.end()
+        first.vmm.close()
+        first.daemon.directory.cleanup()
+
+    def test_version_2(self):
+        self.leave_groups(Version2)
+
+    def test_version_1(self):
+        self.leave_groups(Version1)
+
+
+# Leaves a process in its control group, whose number it writes.
+LEAVES_ONE = '''#!/bin/sh
+setsid sh -c 'echo $$ >{mark}.new; mv {mark}.new {mark}; exec sleep 600' &
+wait
+'''
+
+
+class Start(unittest.TestCase):
+    """A worker that vcudad cannot watch does not live on, nor does what it has started."""
+
+    @unittest.skipIf(vmm.SANITIZED or not os.environ.get('EPOLL_FAILS'), 'the sanitizer must be the first library')
+    def test_what_an_unwatched_worker_has_started(self):
+        for way in 'v2', 'v1':
+            with self.subTest(way=way), tempfile.TemporaryDirectory(prefix='vcuda-test-') as folder:
+                self.start(way, folder)
+
+    def start(self, way, folder):
+        mark, program = f'{folder}/mark', f'{folder}/worker'
+        with open(program, 'w') as file:
+            file.write(LEAVES_ONE.format(mark=mark))
+        os.chmod(program, 0o700)
+        own = {'LD_PRELOAD': os.environ['EPOLL_FAILS'], 'VCUDA_TEST_WAITS_FOR': mark, 'VCUDA_TEST_GROUPS': way}
+        os.environ.update(own)
+        try:
+            daemon = vmm.Daemon('--sandbox', 'off', vhost=False, local=True, worker=program)
+        except AssertionError as error:
+            if 'does not work here' in str(error):
+                return
+            raise
+        finally:
+            for name in own:
+                del os.environ[name]
+        client = vmm.Client(daemon)
+        self.assertTrue(wait(lambda: os.path.exists(mark)))
+        self.assertEqual(client.socket.recv(1), b'')
+        with open(mark) as file:
+            child = int(file.read())
+        self.assertTrue(wait(lambda: not is_running(child)), 'what the worker has started is left')
+        groups, = folders(daemon.process.pid)
+        self.assertTrue(wait(lambda: not [entry for entry in os.scandir(groups) if entry.is_dir()]), 'its group is left')
+        client.socket.close()
+        daemon.stop()
 
 
 if __name__ == '__main__':

@@ -52,7 +52,7 @@ class Warm(unittest.TestCase):
             # It is there before it runs its program.
             wait(lambda: arguments_of(pid))
             self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--sandbox', 'off', '--warm', '3'])
-            self.assertTrue(vmm.has_descriptors(pid, 6), 'it has a descriptor of a guest')
+            self.assertTrue(vmm.has_own_descriptors(pid), 'it has a descriptor of a guest')
         clients = [Client(self.daemon), Client(self.daemon)]
         pids = {client.attach() for client in clients}
         self.assertEqual(pids, first, 'each its own')
@@ -96,7 +96,7 @@ class Warm(unittest.TestCase):
             return len([name for name in held() if word in name])
 
         # The worker may answer its client before the daemon has closed what it gave away.
-        self.assertTrue(wait(lambda: count('socket:') == 3), f'the listeners of clients and of control, and a ledger: {held()}')
+        self.assertTrue(wait(lambda: count('socket:') == 4), f'the listeners of clients and of control, a ledger and a gate: {held()}')
         self.assertTrue(wait(lambda: count('eventfd') == 0), held())
         client.close()
         self.assertTrue(wait(lambda: pid not in self.daemon.workers()))

@@ -162,7 +162,7 @@ class Host:
         context = self.contexts.get(number)
         if kind == HELLO:
             self.hellos += 1
-            self.contexts, self.later, self.owed = {}, [], []
+            self.forget()
             self.answer(request, 0)
         elif kind == CREATE:
             self.create(request, number, length, major, minor, extents)
@@ -228,8 +228,15 @@ class Host:
         else:
             finish()
 
+    def finish_unmaps(self, context):
+        """What is still owed of a context that ends: once DESTROY is answered nothing writes any more."""
+        for entry in [entry for entry in self.later if entry[1] is context]:
+            self.later.remove(entry)
+            entry[2]()
+
     def destroy(self, request, number, context):
         def finish():
+            self.finish_unmaps(context)
             self.scribble(context)
             del self.contexts[number]
             self.answer(request, 0)
@@ -286,8 +293,7 @@ class Host:
             self.reply(request, struct.pack("<Q", 3))
         elif request == GET_CONFIG:
             offset, size, flags = struct.unpack("<III", payload[:12])
-            config = struct.pack("<QIIIIQQI20x", MAGIC, 1, 1, 64, 12, 1 << 34, 1 << 34, 1)
-            self.reply(request, struct.pack("<III", offset, size, flags) + config[offset:offset + size])
+            self.reply(request, struct.pack("<III", offset, size, flags) + self.config()[offset:offset + size])
         elif request == SET_MEM_TABLE:
             (count,) = struct.unpack("<I", payload[:4])
             rows = [struct.unpack_from("<QQQQ", payload, 8 + 32 * i) for i in range(count)]
@@ -304,6 +310,13 @@ class Host:
             elif fds and request == SET_VRING_CALL:
                 queue.call = fds[0]
 
+    def config(self):
+        return struct.pack("<QIIIIQQI20x", MAGIC, 1, 1, 64, 12, 1 << 34, 1 << 34, 1)
+
+    def forget(self):
+        """After a reset the guest's memory is the guest's alone."""
+        self.contexts, self.later, self.owed = {}, [], []
+
     def vring_state(self, request, index, value):
         queue = self.queues[index]
         if request == SET_VRING_NUM:
@@ -315,6 +328,8 @@ class Host:
         else:
             self.reply(request, struct.pack("<II", index, queue.base))
             queue.enabled, queue.kick = False, None
+        if not queue.enabled:
+            self.forget()
 
     # The loop
 
@@ -335,10 +350,11 @@ class Host:
         for context in self.contexts.values():
             if context.scenario == 8:
                 self.scribble(context)
-        for when, context, finish in list(self.later):
+        for entry in list(self.later):
+            when, context, finish = entry
             self.scribble(context)
-            if when <= now:
-                self.later.remove((when, context, finish))
+            if when <= now and entry in self.later:
+                self.later.remove(entry)
                 finish()
 
     def run(self):
@@ -355,12 +371,13 @@ class Host:
             self.tick()
 
 
-def main():
-    path = sys.argv[sys.argv.index("--vhost-socket") + 1]
+def serve(path, host):
+    """Accepts one connection, for a `host` of its own."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(1)
-    Host(listener.accept()[0]).run()
+    host(listener.accept()[0]).run()
 
 
-main()
+if __name__ == "__main__":
+    serve(sys.argv[sys.argv.index("--vhost-socket") + 1], Host)

@@ -5,6 +5,7 @@ Unlike `vcuda vm run` it survives a reboot of its guest, and a test may stop, re
 an initramfs: that of `vcuda vm run` with the test programs and the libraries they need behind it, in /t.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -23,7 +24,7 @@ from harness import LIMIT, check, children, wait_until  # noqa: E402
 
 DEVICE = "vhost-user-test-device-pci,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda"
 
-# The serial line has the kernel's messages, a virtio port is the shell's.
+# The kernel's messages have a line of their own. PORT is the shell's.
 INIT = """#!/bin/busybox sh
 export PATH=/bin:/t LD_LIBRARY_PATH=/t HOME=/
 busybox mkdir -p /tmp
@@ -36,11 +37,10 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp
 for module in $(cat /modules/order); do insmod "/modules/$module.ko"; done
 insmod /modules/virtio-cuda.ko
-until [ -e /dev/vport*p1 ]; do usleep 10000; done
-port=$(echo /dev/vport*p1)
+PORT
 exec 3<>"$port"
 echo "@booted" >&3
-cat <&3 | sh >&3 2>&1
+while read -r line; do printf '%s\\n' "$line"; done <&3 | sh >&3 2>&1
 """
 
 
@@ -67,15 +67,15 @@ def member(name, mode, data=b""):
     return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
 
 
-def archive(programs):
+def archive(programs, port):
     """The programs and the libraries they are linked with, flat in /t, and the init script."""
     files = {"/t/" + os.path.basename(p): p for p in programs}
-    for program in programs:
+    for program in (p for p in programs if not p.endswith(".sh")):
         ldd = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout
         for path in re.findall(r"(/\S+) \(0x", ldd):
             loader = "ld-linux" in path
             files.setdefault(path if loader else "/t/" + os.path.basename(path), path)
-    out = member("t", 0o40755) + member("lib64", 0o40755) + member("test-init", 0o100755, INIT.encode())
+    out = member("t", 0o40755) + member("lib64", 0o40755) + member("test-init", 0o100755, INIT.replace("PORT", port).encode())
     for name, path in files.items():
         with open(path, "rb") as f:
             out += member(name[1:], 0o100755, f.read())
@@ -92,17 +92,30 @@ def has_kvm():
 
 
 class Machine:
-    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024, options=(), devices=()):
+    LOGS, LINES = ("vcudad.log", "qemu.log", "kernel.log"), 40
+    PORT = "until [ -e /dev/vport*p1 ]; do usleep 10000; done; port=$(echo /dev/vport*p1)"
+
+    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024, options=(), devices=(), daemon=None):
+        """`daemon`: a command in vcudad's place."""
         self.directory = tempfile.TemporaryDirectory()
-        self.received, self.number = b"", 0
+        self.number = 0
+        self.daemon = self.start([*(daemon or [os.path.join(build, "host/daemon/vcudad"), "--verbose", "--backend", "cpu"]),
+                                  "--vhost-socket", self.path("cuda.sock"), *options], "vcudad.log")
+        wait_until(lambda: os.path.exists(self.path("cuda.sock")), "vcudad does not listen")
+        self.guest = (kernel, programs, shared, memory_mib, devices)
+        self.switch_on()
+
+    def switch_on(self):
+        self.received = b""
+        self.shell, shell = socket.socketpair()
+        with shell:
+            self.start_guest(shell, *self.guest)
+
+    def start_guest(self, shell, kernel, programs, shared, memory_mib, devices):
         qemu, image, initramfs = parts(kernel)
         initrd = self.path("initrd")
         with open(initrd, "wb") as f, open(initramfs, "rb") as base:
-            f.write(base.read() + archive(programs))
-        self.daemon = self.start([os.path.join(build, "host/daemon/vcudad"), "--verbose", "--backend", "cpu",
-                                  "--vhost-socket", self.path("cuda.sock"), *options], "vcudad.log")
-        wait_until(lambda: os.path.exists(self.path("cuda.sock")), "vcudad does not listen")
-        self.shell, shell = socket.socketpair()
+            f.write(base.read() + archive(programs, self.PORT))
         self.monitor, monitor = socket.socketpair()
         self.qemu = self.start(
             [qemu, "-nodefaults", "-no-user-config", "-display", "none", "-M", "q35,memory-backend=ram", "-smp", "2",
@@ -115,25 +128,39 @@ class Machine:
              "-kernel", image, "-initrd", initrd, "-append",
              "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on rdinit=/test-init"],
             "qemu.log", pass_fds=(shell.fileno(), monitor.fileno()))
-        shell.close()
         monitor.close()
         self.replies = self.monitor.makefile("r", encoding="utf-8")
+
+    def begin(self):
+        self.replies.readline()
+        self.qmp("qmp_capabilities")
 
     def path(self, name):
         return os.path.join(self.directory.name, name)
 
-    def start(self, command, log, **kwargs):
+    def start(self, command, log, stdin=subprocess.DEVNULL, **kwargs):
         with open(self.path(log), "w", encoding="utf-8") as f:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=f, stderr=f, preexec_fn=end_with_us, **kwargs)
+            return subprocess.Popen(command, stdin=stdin, stdout=f, stderr=f, preexec_fn=end_with_us, **kwargs)
 
     def log(self, name):
         with open(self.path(name), encoding="utf-8", errors="replace") as f:
             return f.read()
 
+    def kill(self):
+        """Ends QEMU at once."""
+        self.qemu.kill()
+        self.qemu.wait()
+
+    def restart(self):
+        """Another QEMU, with the same vcudad."""
+        self.kill()
+        self.switch_on()
+        self.begin()
+        self.await_boot()
+
     def __enter__(self):
         try:
-            self.replies.readline()
-            self.qmp("qmp_capabilities")
+            self.begin()
             self.await_boot()
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -142,10 +169,9 @@ class Machine:
 
     def __exit__(self, kind, value, trace):
         if kind:
-            for name in ("vcudad.log", "qemu.log", "kernel.log"):
-                print(f"---- {name}\n" + "\n".join(self.log(name).splitlines()[-40:]))
-        self.qemu.kill()
-        self.qemu.wait()
+            for name in self.LOGS:
+                print(f"---- {name}\n" + "\n".join(self.log(name).splitlines()[-self.LINES:]))
+        self.kill()
         self.daemon.terminate()
         self.daemon.wait()
         self.directory.cleanup()
@@ -170,7 +196,8 @@ class Machine:
         self.await_line(rb"^@booted\r?\n")
 
     def type(self, line):
-        self.shell.sendall(line.encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # the wait for an answer tells what has ended
+            self.shell.sendall(line.encode() + b"\n")
 
     def sh(self, command):
         """Runs a command in the guest: (exit status, output)."""

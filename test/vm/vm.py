@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from machine import HERE, Machine, parts
+from faults import TIMES, inventory, settled, wait_until_same
 from harness import check, resident_kib, wait_until
 
 BUILD = ""
@@ -76,6 +77,10 @@ def vm_run(kernel):
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
     check(r.stderr.count("CUDA calls of process") == 1 + len(paths), f"--stats does not reach every program:\n{r.stderr}")
+    # Workers of one VM find one another, whatever else their sandbox hides.
+    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", os.path.join(BUILD, "test/local/ipc")],
+                       capture_output=True, text=True, check=False)
+    check(r.returncode == 0 and r.stdout.endswith("ipc: passed\n"), f"memory of several processes: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def vm_warm(kernel):
@@ -119,6 +124,34 @@ def vm_share(kernel):
             sys.exit(77)
         check(r.returncode == 0 and "ok the host's files" in r.stdout and "Test PASSED" in r.stdout, f"{how}: {r.returncode}\n{r.stdout}{r.stderr}")
         check(not written, f"{how}: the VM wrote {written} to the host")
+
+
+# As systemd does: a group with the controller, and vcudad alone in a group. Beside another process it cannot have a limit.
+GROUPS = """
+mount -t cgroup2 none /sys/fs/cgroup && echo +memory >/sys/fs/cgroup/cgroup.subtree_control || exit 1
+cat >/run/alone <<'END'
+#!/bin/sh
+mkdir /sys/fs/cgroup/unit.$$ && echo $$ >/sys/fs/cgroup/unit.$$/cgroup.procs && exec "$REAL_VCUDAD" "$@"
+END
+chmod +x /run/alone
+export VCUDA_TEST_GROUPS=v2 VCUDAD=$3 FAKE_WORKER=$4
+REAL_VCUDAD=$VCUDAD VCUDAD=/run/alone "$1" "$2" -v Limit || exit 1
+mkdir /sys/fs/cgroup/crowd && echo $$ >/sys/fs/cgroup/crowd/cgroup.procs || exit 1
+"$VCUDAD" --worker "$FAKE_WORKER" --sandbox off --socket /run/vcudad --max-host-memory 1G
+echo "vcudad in a crowd: $?"
+"""
+
+
+def vm_groups(kernel):
+    """The limit of the host's memory with control groups of version 2 alone, which the host may not have."""
+    parts(kernel)
+    programs = [os.path.join(BUILD, name) for name in ("host/daemon/vcudad", "test/vhost/fake-worker")]
+    test = os.path.join(HERE, "../vhost/test-host-memory.py")
+    r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", "sh", "-c", GROUPS, "sh",
+                        sys.executable, test, *programs], capture_output=True, text=True, check=False)
+    out = r.stdout + r.stderr
+    check(r.returncode == 0 and "\nOK\n" in out and "skipped" not in out, f"{r.returncode}\n{out}")
+    check("may make no control group" in out and "vcudad in a crowd: 1" in out, out)
 
 
 def examples(vm):
@@ -165,12 +198,17 @@ def worker_killed(vm):
     check(status == 0, f"the neighbour was disturbed: {out}")
 
 
+def processes_of(vm):
+    listed = json.loads(subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "list", "--json"], capture_output=True, text=True, check=False).stdout)
+    ours, = [daemon for daemon in listed if daemon["pid"] == vm.daemon.pid]
+    return ours
+
+
 def operator(vm):
     """`vcuda vm kill` ends one process; the process, the guest's kernel and vcudad's log say so, and the others go on."""
     victim, other = vm.steady(60), vm.steady(4)
     vcuda = os.path.join(BUILD, "cli/vcuda")
-    listed = json.loads(subprocess.run([vcuda, "vm", "list", "--json"], capture_output=True, text=True, check=False).stdout)
-    ours, = [daemon for daemon in listed if daemon["pid"] == vm.daemon.pid]
+    ours = processes_of(vm)
     check(ours["vm"] == "connected", ours)
     check({process["pid"] for process in ours["processes"]} == {int(victim[0]), int(other[0])}, ours)
     subprocess.run([vcuda, "vm", "kill", "--reason", "a test", str(vm.daemon.pid), str(victim[0])], check=True)
@@ -180,6 +218,20 @@ def operator(vm):
     check(f"guest process {victim[0]} of user 0 is killed by user {os.geteuid()} of the host: a test" in vm.log("vcudad.log"), "vcudad's log")
     status, out = vm.end_of(other)
     check(status == 0, f"the neighbour was disturbed: {out}")
+
+
+def release(vm):
+    """All processes of the VM are paused, and release their memory; after that they go on."""
+    programs = [vm.steady(5) for _ in range(4)]
+    vcuda = os.path.join(BUILD, "cli/vcuda")
+    for _ in range(3):
+        subprocess.run([vcuda, "pause", "--release", "--vm", str(vm.daemon.pid)], check=True)
+        check([p["state"] for p in processes_of(vm)["processes"]] == 4 * ["released"], processes_of(vm))
+        subprocess.run([vcuda, "resume", "--vm", str(vm.daemon.pid)], check=True)
+        check([p["state"] for p in processes_of(vm)["processes"]] == 4 * ["running"], processes_of(vm))
+    for program in programs:
+        status, out = vm.end_of(program)
+        check(status == 0, f"a program that was paused: {out}")
 
 
 def memory(vm):
@@ -221,13 +273,36 @@ def reload(vm):
 
 
 def reboot(vm):
-    """The guest reboots, crashes and is reset under an open context; QEMU and the daemon stay."""
-    for how in (lambda: vm.type("reboot -f"), lambda: vm.type("echo b >/proc/sysrq-trigger"), lambda: vm.qmp("system_reset")):
+    """The guest reboots, panics and is reset under open contexts; vcudad has afterwards what it had before. VCUDA_TEST_TIMES: loops."""
+    next_works(vm)
+    before = settled(vm.daemon.pid)
+    for how in TIMES * (lambda: vm.type("reboot -f"), lambda: vm.type("echo b >/proc/sysrq-trigger"), lambda: vm.qmp("system_reset"),
+                        lambda: vm.type("echo c >/proc/sysrq-trigger")):
+        vm.steady(60)
         vm.steady(60)
         how()
         vm.await_boot()
         check(not vm.workers(), "a worker outlived its guest")
         next_works(vm)
+        has_again(vm, before)
+
+
+def killed(vm):
+    """QEMU is killed under open contexts, and another one comes. VCUDA_TEST_TIMES: loops."""
+    next_works(vm)
+    before = settled(vm.daemon.pid)
+    for _ in range(TIMES):
+        vm.steady(60)
+        vm.steady(60)
+        vm.restart()
+        check(not vm.workers(), "a worker outlived its VM")
+        next_works(vm)
+        has_again(vm, before)
+
+
+def has_again(vm, before):
+    now = lambda: inventory(vm.daemon.pid)
+    check(wait_until_same(vm.daemon.pid, before), f"vcudad has {now() - before} more, {before - now()} less")
 
 
 def pause(vm):
@@ -322,7 +397,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, memory, pins, pin_kill, reload, reboot, pause)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, memory, pins, pin_kill, reload, reboot, killed, pause)}
 
 
 def nothing_left(vm):
@@ -344,10 +419,10 @@ def unshared(kernel):
 def main():
     global BUILD
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(("vm_run", "vm_warm", "vm_direct", "vm_share", "unshared", "balloon", *DIRECT, *SCENARIOS)))
+        print("\n".join(("vm_run", "vm_warm", "vm_direct", "vm_share", "vm_groups", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "vm_direct": vm_direct, "vm_share": vm_share, "unshared": unshared, "balloon": balloon}
+    alone = {"vm_run": vm_run, "vm_warm": vm_warm, "vm_direct": vm_direct, "vm_share": vm_share, "vm_groups": vm_groups, "unshared": unshared, "balloon": balloon}
     if len(names) == 1 and names[0] in alone:
         alone[names[0]](kernel)
         print("ok", names[0])

@@ -44,10 +44,9 @@ static CUresult check_copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmem
 			   struct sources *sources)
 {
 	struct libcuda_operand to, from;
-	CUresult result = libcuda_operand_find(dst, bytes, LIBCUDA_SIDE_ANY, &to);
+	CUresult result = libcuda_operands_find((struct libcuda_place){dst, LIBCUDA_SIDE_ANY},
+						(struct libcuda_place){src, LIBCUDA_SIDE_ANY}, bytes, &to, &from);
 
-	if (result == CUDA_SUCCESS)
-		result = libcuda_operand_find(src, bytes, LIBCUDA_SIDE_ANY, &from);
 	if (result == CUDA_SUCCESS && order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) {
 		sources->during_call = true;
 		sources->must_wait |= from.kind != LIBCUDA_MEMORY_PAGEABLE;

@@ -161,9 +161,8 @@ static CUresult dispatch(const struct call_options *how, uint64_t dst, enum libc
 static CUresult find_ends(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes,
 			  struct libcuda_operand *to, struct libcuda_operand *from)
 {
-	CUresult result = libcuda_operand_find(dst.address, bytes, dst.side, to);
-
-	return result == CUDA_SUCCESS ? libcuda_operand_find(src.address, bytes, src.side, from) : result;
+	return libcuda_operands_find((struct libcuda_place){dst.address, dst.side},
+				     (struct libcuda_place){src.address, src.side}, bytes, to, from);
 }
 
 CUresult libcuda_copy_check(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes)

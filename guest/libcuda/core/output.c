@@ -7,6 +7,7 @@
 #include <stdio_ext.h>
 #include <time.h>
 
+#include "common/deadline.h"
 #include "guest/client/call.h"
 #include "protocol/guest-calls.h"
 
@@ -56,11 +57,17 @@ static void bring_text(struct vcuda_shm *shm)
  */
 static bool lock_fetching(void)
 {
+#ifdef __SANITIZE_THREAD__ /* which does not know pthread_mutex_clocklock() */
 	struct timespec limit;
 
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec++;
 	return !pthread_mutex_timedlock(&fetching, &limit);
+#else
+	struct timespec limit = vcuda_deadline(1000000000);
+
+	return !pthread_mutex_clocklock(&fetching, CLOCK_MONOTONIC, &limit);
+#endif
 }
 
 void libcuda_output_forward(struct vcuda_shm *shm)

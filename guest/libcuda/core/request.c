@@ -22,6 +22,10 @@ static CUresult result_of(int error)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case CALL_NOT_DRAINED:
 		return CUDA_ERROR_NOT_READY;
+	case CALL_BAD_ANSWER:
+		vcuda_log_once(
+			"the worker's answer to a call does not decode; host and guest may be of different builds");
+		return CUDA_ERROR_UNKNOWN;
 	default:
 		return (CUresult)error;
 	}
@@ -30,23 +34,6 @@ static CUresult result_of(int error)
 static struct libcuda_context *context_of(struct call_context *calls)
 {
 	return calls ? libcuda_context_of_calls(calls) : NULL;
-}
-
-CUresult libcuda_request_begin(struct client_call *call, const struct call_options *options, unsigned int op,
-			       size_t bytes)
-{
-	struct libcuda_context *context = libcuda_request_context(options);
-	const struct libcuda_mirror_ops *mirrors = libcuda_mirror_ops();
-
-	/* begin() and submit() set the other members. */
-	call->options = options ? options : &no_options;
-	call->context = context ? &context->calls : NULL;
-	call->thread = &libcuda_thread()->calls;
-	call->queue = NULL;
-	call->launches = op == VCUDA_OP_vcudaLaunchKernel || op == VCUDA_OP_vcudaGraphLaunch;
-	if (mirrors && !call->options->internal)
-		mirrors->before(op, context);
-	return result_of(client_call_begin(call, op, bytes));
 }
 
 void libcuda_request_confirmed(struct libcuda_context *context)
@@ -64,25 +51,9 @@ static void note_answer(const struct client_call *call)
 
 	if (context && vcuda_is_sticky((CUresult)call->result))
 		atomic_store(&context->error, call->result);
-	if (vcuda_call_table[call->op].waits && (call->result == CUDA_SUCCESS || call->result == CUDA_ERROR_NOT_READY))
+	if (vcuda_call_table[call->request->op].waits &&
+	    (call->result == CUDA_SUCCESS || call->result == CUDA_ERROR_NOT_READY))
 		libcuda_request_confirmed(context);
-}
-
-CUresult libcuda_request_submit(struct client_call *call)
-{
-	int result = client_call_submit(call);
-
-	if (call->sync && result == call->result)
-		note_answer(call);
-	return result_of(result);
-}
-
-CUresult libcuda_request_check(struct client_call *call)
-{
-	if (vcuda_reader_finished(&call->reader))
-		return CUDA_SUCCESS;
-	vcuda_log_once("the worker's answer to a call does not decode; host and guest may be of different builds");
-	return CUDA_ERROR_UNKNOWN;
 }
 
 /* A thread that is cancelled while it writes output would keep the locks of the output and of stdout. */
@@ -96,18 +67,31 @@ static void follow_answer(const struct client_call *call, const struct libcuda_m
 	if (libcuda_output_is_due(shm))
 		libcuda_output_forward(shm);
 	if (mirrors)
-		mirrors->after(call->op, context_of(call->context), call->options->wait, (CUresult)call->result);
+		mirrors->after(call->request->op, context_of(call->context), call->options->wait,
+			       (CUresult)call->result);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-void libcuda_request_end(struct client_call *call)
+CUresult libcuda_request(const struct call_options *options, const struct call_request *request)
 {
-	const struct libcuda_mirror_ops *mirrors;
+	const struct libcuda_mirror_ops *mirrors = libcuda_mirror_ops();
+	struct libcuda_context *context = libcuda_request_context(options);
+	struct client_call call;
+	int result;
 
-	client_call_end(call);
-	if (!call->sync || call->options->internal)
-		return;
-	mirrors = libcuda_mirror_ops();
-	if (mirrors || libcuda_output_is_due(client_call_shm()))
-		follow_answer(call, mirrors);
+	call.request = request;
+	call.options = options ? options : &no_options;
+	call.context = context ? &context->calls : NULL;
+	call.thread = &libcuda_thread()->calls;
+	call.launches = request->op == VCUDA_OP_vcudaLaunchKernel || request->op == VCUDA_OP_vcudaGraphLaunch;
+	if (mirrors && !call.options->internal)
+		mirrors->before(request->op, context);
+	result = client_call(&call);
+	if (call.answered) {
+		note_answer(&call);
+		mirrors = libcuda_mirror_ops();
+		if (!call.options->internal && (mirrors || libcuda_output_is_due(client_call_shm())))
+			follow_answer(&call, mirrors);
+	}
+	return result_of(result);
 }

@@ -26,20 +26,12 @@
 #define VCUDA_SYMBOL(function) #function
 
 /*
- * As client_call_begin(). The context is that of the options, else the calling thread's. Errors:
+ * As client_call(). The context is that of the options (NULL: none are set), else the calling thread's. Errors:
  * CUDA_ERROR_NOT_INITIALIZED, the session's error (sticky), CUDA_ERROR_INVALID_VALUE (too large),
- * CUDA_ERROR_NOT_SUPPORTED (unknown to the worker), CUDA_ERROR_NOT_READY (options.only_drained).
+ * CUDA_ERROR_NOT_SUPPORTED (unknown to the worker), CUDA_ERROR_NOT_READY (options.only_drained), CUDA_ERROR_UNKNOWN
+ * (an answer that does not decode; logged), the worker's result.
  */
-CUresult libcuda_request_begin(struct client_call *call, const struct call_options *options, unsigned int op,
-			       size_t bytes);
-
-CUresult libcuda_request_submit(struct client_call *call);
-
-/* After decoding a reply: CUDA_ERROR_UNKNOWN, logged, if the reply was malformed. */
-CUresult libcuda_request_check(struct client_call *call);
-
-/* Called once after a successful begin(). */
-void libcuda_request_end(struct client_call *call);
+CUresult libcuda_request(const struct call_options *options, const struct call_request *request);
 
 /* The context that a call with these options goes to; `options` may be NULL. NULL: the thread has no current one. */
 static inline struct libcuda_context *libcuda_request_context(const struct call_options *options)

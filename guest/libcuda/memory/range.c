@@ -194,3 +194,11 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 		operand->kind = LIBCUDA_MEMORY_MAPPED;
 	return inside || side != LIBCUDA_SIDE_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+CUresult libcuda_operands_find(struct libcuda_place dst, struct libcuda_place src, size_t bytes,
+			       struct libcuda_operand *to, struct libcuda_operand *from)
+{
+	CUresult result = libcuda_operand_find(dst.address, bytes, dst.side, to);
+
+	return result == CUDA_SUCCESS ? libcuda_operand_find(src.address, bytes, src.side, from) : result;
+}

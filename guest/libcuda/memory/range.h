@@ -91,6 +91,15 @@ struct libcuda_operand {
  */
 CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand);
 
+struct libcuda_place {
+	uint64_t address;
+	enum libcuda_side side;
+};
+
+/* libcuda_operand_find() for both ends of a copy. After an error `from` may not be set. */
+CUresult libcuda_operands_find(struct libcuda_place dst, struct libcuda_place src, size_t bytes,
+			       struct libcuda_operand *to, struct libcuda_operand *from);
+
 bool libcuda_range_set_sync_memops(uint64_t address, bool on);
 bool libcuda_range_set_advice(uint64_t address, const struct libcuda_advice *advice);
 

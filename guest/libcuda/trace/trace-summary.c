@@ -13,6 +13,7 @@
 #include "protocol/guest-calls.h"
 #include "protocol/profile-rows.h"
 #include "guest/client/session.h"
+#include "common/deadline.h"
 #include "common/start-thread.h"
 #include "trace/trace.h"
 
@@ -209,12 +210,9 @@ static unsigned int ask_worker(void)
 	if (libcuda_require_init() != CUDA_SUCCESS || client_session_error() != CUDA_SUCCESS ||
 	    !vcuda_thread_start(ask, NULL))
 		return 0;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += LONGEST_WAIT_MS * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	until = vcuda_deadline(LONGEST_WAIT_MS * 1000000ull);
 	pthread_mutex_lock(&worker.lock);
-	while (!worker.answered && !pthread_cond_timedwait(&worker.moved, &worker.lock, &until))
+	while (!worker.answered && !pthread_cond_clockwait(&worker.moved, &worker.lock, CLOCK_MONOTONIC, &until))
 		continue;
 	used = worker.answered ? worker.used : 0;
 	pthread_mutex_unlock(&worker.lock);

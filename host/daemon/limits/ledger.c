@@ -3,11 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "options/quotas.h"
 
@@ -19,26 +25,46 @@
 static struct {
 	struct vcuda_ledger_page *page; /* also the daemon's own books: workers cannot write it */
 	int fd;                         /* -1: there is no page */
-} ledger = {.fd = -1};
+	bool has_share;
+	void (*drained)(void); /* NULL: not of interest */
+	struct vcuda_list rows;
+} ledger = {.fd = -1, .rows = {&ledger.rows, &ledger.rows}};
 
-/* The seals leave this process's mapping the only one that can write, and keep the size. */
-static int make_page(void)
+/*
+ * A page of zeroes that keeps its size. With F_SEAL_FUTURE_WRITE in `seals` this process's mapping stays the only one
+ * that can write. Returns the descriptor, or -errno.
+ */
+static int make_page(const char *name, size_t bytes, int seals, void **page)
 {
-	int fd = memfd_create("vcuda-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
 
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, sizeof(*ledger.page))) {
-		ledger.page = mmap(NULL, sizeof(*ledger.page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (ledger.page != MAP_FAILED &&
-		    !fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-			ledger.fd = fd;
-			return 0;
-		}
+	if (!ftruncate(fd, (off_t)bytes)) {
+		*page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (*page != MAP_FAILED && !fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+			return fd;
+		error = -errno;
+		if (*page != MAP_FAILED)
+			munmap(*page, bytes);
+	} else {
+		error = -errno;
 	}
-	error = -errno;
+	*page = NULL;
 	close(fd);
 	return error;
+}
+
+static int make_ledger_page(void)
+{
+	void *page;
+	int fd = make_page("vcuda-ledger", sizeof(*ledger.page), F_SEAL_FUTURE_WRITE, &page);
+
+	if (fd < 0)
+		return fd;
+	ledger.page = page;
+	ledger.fd = fd;
+	return 0;
 }
 
 static void show(_Atomic uint64_t *limit, uint64_t value)
@@ -53,15 +79,19 @@ static const enum daemon_quota process_quotas[VCUDA_LEDGER_PROCESS_LIMITS] = {
 	[VCUDA_LEDGER_QUEUED_COMMANDS] = DAEMON_QUOTA_QUEUED_COMMANDS,
 	[VCUDA_LEDGER_QUEUED_BYTES] = DAEMON_QUOTA_QUEUED,
 	[VCUDA_LEDGER_MODULE_BYTES] = DAEMON_QUOTA_MODULE_BYTES,
+	[VCUDA_LEDGER_COMPILE_SECONDS] = DAEMON_QUOTA_COMPILE_TIME,
+	[VCUDA_LEDGER_COMPILE_BYTES] = DAEMON_QUOTA_COMPILE_MEMORY,
+	[VCUDA_LEDGER_KERNEL_SECONDS] = DAEMON_QUOTA_KERNEL_TIME,
 };
 
 int daemon_ledger_refresh(const struct daemon_options *options)
 {
-	int status = ledger.fd < 0 ? make_page() : 0;
+	int status = ledger.fd < 0 ? make_ledger_page() : 0;
 	struct vcuda_ledger_page *page = ledger.page;
 
 	if (status)
 		return status;
+	ledger.has_share = options->share;
 	show(&page->limit, options->max_device_memory);
 	show(&page->process_limit, options->max_process_device_memory);
 	for (unsigned int i = 0; i < VCUDA_LEDGER_PROCESS_LIMITS; i++)
@@ -84,13 +114,18 @@ uint64_t daemon_ledger_most_granted(void)
 	return most;
 }
 
+static uint64_t count_of(const struct daemon_ledger_row *row, unsigned int gpu)
+{
+	return row->granted[gpu] + row->surplus[gpu];
+}
+
 uint64_t daemon_ledger_row_most_granted(const struct daemon_ledger_row *row)
 {
 	uint64_t most = 0;
 
 	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		if (row->granted[gpu] > most)
-			most = row->granted[gpu];
+		if (count_of(row, gpu) > most)
+			most = count_of(row, gpu);
 	return most;
 }
 
@@ -99,8 +134,18 @@ uint64_t daemon_ledger_row_granted(const struct daemon_ledger_row *row)
 	uint64_t sum = 0;
 
 	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		sum += row->granted[gpu];
+		sum += count_of(row, gpu);
 	return sum;
+}
+
+uint64_t daemon_ledger_limit(void)
+{
+	return atomic_load(&ledger.page->limit);
+}
+
+uint64_t daemon_ledger_process_limit(void)
+{
+	return atomic_load(&ledger.page->process_limit);
 }
 
 static uint64_t left(uint64_t limit, uint64_t granted)
@@ -116,7 +161,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t room(const struct daemon_ledger_row *row, unsigned int gpu)
 {
 	return least(left(atomic_load(&ledger.page->limit), daemon_ledger_granted(gpu)),
-		     left(atomic_load(&ledger.page->process_limit), row->granted[gpu]));
+		     left(atomic_load(&ledger.page->process_limit), count_of(row, gpu)));
 }
 
 /* At most the room that is left. */
@@ -151,14 +196,14 @@ static void log_refusal(const struct daemon_ledger_row *row, unsigned int gpu, u
 						 : atomic_load(&ledger.page->limit)) >>
 				     20),
 		by_process ? "one process" : "all processes",
-		(unsigned long long)((by_process ? row->granted[gpu] : daemon_ledger_granted(gpu)) >> 20),
+		(unsigned long long)((by_process ? count_of(row, gpu) : daemon_ledger_granted(gpu)) >> 20),
 		by_process ? "--max-process-device-memory" : "--max-device-memory");
 }
 
 /* A worker asks twice before it refuses its guest process the memory. The log has the first refusal since a grant. */
 static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes)
 {
-	bool by_process = bytes > left(atomic_load(&ledger.page->process_limit), row->granted[gpu]);
+	bool by_process = bytes > left(atomic_load(&ledger.page->process_limit), count_of(row, gpu));
 
 	if (++row->refusals % 2)
 		return;
@@ -167,21 +212,23 @@ static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t byt
 		log_refusal(row, gpu, bytes, by_process);
 }
 
-/* False: the worker does not read. */
-static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, int page)
+/* False: the worker does not read. `page`: what a worker joins with goes with the reply. */
+static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, bool page)
 {
+	int fds[VCUDA_LEDGER_JOIN_FDS] = {ledger.fd, row->demand_fd, row->drained_fd};
+	size_t bytes = row->demand_fd >= 0 ? sizeof(fds) : sizeof(fds[0]);
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec iov = {(void *)m, sizeof(*m)};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (page >= 0) {
+	if (page) {
 		h.msg_control = &control;
-		h.msg_controllen = sizeof(control);
-		control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.align), &page, sizeof(int));
+		h.msg_controllen = CMSG_SPACE(bytes);
+		control.align = (struct cmsghdr){CMSG_LEN(bytes), SOL_SOCKET, SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.align), fds, bytes);
 	}
 	/* A worker that has ended meanwhile broke no rule. */
 	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m) || errno == EPIPE || errno == ECONNRESET;
@@ -198,10 +245,9 @@ static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_
 	} else {
 		refuse(row, m->gpu, m->bytes);
 	}
-	if (!reply(row, &answer, -1))
-		return false;
+	/* The page has it when the worker hears of it. A worker that does not read is killed, and its grants go. */
 	grant(row, m->gpu, answer.bytes);
-	return true;
+	return reply(row, &answer, false);
 }
 
 /* False: the worker breaks the rules. */
@@ -212,7 +258,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	switch (m->type) {
 	case VCUDA_LEDGER_JOIN:
 		take_all_back(row);
-		return reply(row, m, ledger.fd);
+		return reply(row, m, true);
 	case VCUDA_LEDGER_TAKE:
 		return serve_take(row, m);
 	case VCUDA_LEDGER_NOTE:
@@ -224,7 +270,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		take_back(row, m->gpu, m->bytes);
 		return true;
 	case VCUDA_LEDGER_SYNC:
-		return reply(row, m, -1);
+		return reply(row, m, false);
 	case VCUDA_LEDGER_REFUSED:
 		if (m->gpu >= VCUDA_LEDGER_PROCESS_LIMITS)
 			return false;
@@ -268,39 +314,177 @@ static void ready(struct daemon_source *source, uint32_t events)
 	}
 }
 
+static void close_demand(struct daemon_ledger_row *row)
+{
+	daemon_source_remove(row->loop, &row->drained);
+	if (row->drained_fd >= 0)
+		close(row->drained_fd);
+	if (row->demand_fd >= 0)
+		close(row->demand_fd);
+	if (row->demand)
+		munmap(row->demand, sizeof(*row->demand));
+	row->drained_fd = row->demand_fd = -1;
+	row->demand = NULL;
+}
+
+/* Without the page a worker would run whenever it likes. */
+static int make_demand(struct daemon_ledger_row *row)
+{
+	void *page = NULL;
+	int status;
+
+	if (!ledger.has_share)
+		return 0;
+	row->demand_fd = make_page("vcuda-demand", sizeof(*row->demand), 0, &page);
+	if (row->demand_fd < 0)
+		return row->demand_fd;
+	row->demand = page;
+	row->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (row->drained_fd >= 0)
+		return 0;
+	status = -errno;
+	close_demand(row);
+	return status;
+}
+
+static void drained(struct daemon_source *source, uint32_t events)
+{
+	if (ledger.drained)
+		ledger.drained();
+}
+
+void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum)
+{
+	if (!row->demand)
+		return;
+	sum->begun += atomic_load(&row->demand->begun);
+	sum->wanted |= atomic_load(&row->demand->wanted) != 0;
+	sum->running |= atomic_load(&row->demand->running) != 0;
+}
+
+static bool is_running(const struct daemon_ledger_row *row)
+{
+	return row->demand && atomic_load(&row->demand->running);
+}
+
+static void stop_work(struct daemon_ledger_row *row, void *unused)
+{
+	if (!row->stopped && is_running(row))
+		row->stopped = !kill(row->worker, SIGSTOP);
+}
+
+void daemon_ledger_stop_work(void)
+{
+	daemon_ledger_each(stop_work, NULL);
+}
+
+static void continue_work(struct daemon_ledger_row *row, void *unused)
+{
+	if (row->stopped)
+		kill(row->worker, SIGCONT);
+	row->stopped = false;
+}
+
+void daemon_ledger_continue_work(void)
+{
+	daemon_ledger_each(continue_work, NULL);
+}
+
+static void continue_ended(struct daemon_ledger_row *row, void *unused)
+{
+	if (!is_running(row))
+		continue_work(row, NULL);
+}
+
+void daemon_ledger_continue_ended(void)
+{
+	daemon_ledger_each(continue_ended, NULL);
+}
+
+void daemon_ledger_on_drained(void (*call)(void))
+{
+	ledger.drained = call;
+}
+
+void daemon_ledger_set_hold(bool hold)
+{
+	atomic_store(&ledger.page->hold, hold);
+	if (!hold)
+		syscall(SYS_futex, &ledger.page->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, int *worker_end)
 {
-	int error, pair[2];
+	int pair[2], status;
 
-	*row = (struct daemon_ledger_row){.loop = loop, .fd = -1, .source = {.fd = -1, .ready = ready}};
+	*row = (struct daemon_ledger_row){.loop = loop,
+					  .fd = -1,
+					  .demand_fd = -1,
+					  .drained_fd = -1,
+					  .source = {.fd = -1, .ready = ready},
+					  .drained = {.fd = -1, .ready = drained}};
+	vcuda_list_init(&row->entry);
 	if (ledger.fd < 0)
 		return -ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
+	status = make_demand(row);
+	if (status)
+		return status;
 	/* Above the descriptors that a worker is given, which are set one after the other. */
-	*worker_end = fcntl(pair[1], F_DUPFD_CLOEXEC, VCUDA_LEDGER_FD);
-	error = -errno;
-	close(pair[1]);
-	if (*worker_end >= 0) {
-		row->fd = pair[0];
-		return 0;
+	status = vcuda_descriptors_pair(VCUDA_LEDGER_FD, pair);
+	if (status) {
+		close_demand(row);
+		return status;
 	}
-	close(pair[0]);
-	return error;
+	row->fd = pair[0];
+	*worker_end = pair[1];
+	return 0;
 }
 
 int daemon_ledger_start(struct daemon_ledger_row *row, pid_t worker, const uint32_t *guest_pid,
 			void (*broken)(struct daemon_ledger_row *row))
 {
+	int status = daemon_source_add(row->loop, &row->source, row->fd, EPOLLIN);
+
 	row->worker = worker;
 	row->guest_pid = guest_pid;
 	row->broken = broken;
-	return daemon_source_add(row->loop, &row->source, row->fd, EPOLLIN);
+	vcuda_list_add(&row->entry, &ledger.rows);
+	/* Edge triggered and never read: a read could block on a worker that has emptied the counter before. */
+	if (!status && row->drained_fd >= 0)
+		status = daemon_source_add(row->loop, &row->drained, row->drained_fd, EPOLLIN | EPOLLET);
+	return status;
+}
+
+void daemon_ledger_end_work(struct daemon_ledger_row *row)
+{
+	close_demand(row);
+	row->stopped = false;
 }
 
 void daemon_ledger_close(struct daemon_ledger_row *row)
 {
 	close_socket(row);
-	if (ledger.fd >= 0)
-		take_all_back(row);
+	vcuda_list_remove(&row->entry);
+	close_demand(row);
+	if (ledger.fd < 0)
+		return;
+	take_all_back(row);
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		daemon_ledger_set_surplus(row, gpu, 0);
+}
+
+void daemon_ledger_each(void (*call)(struct daemon_ledger_row *row, void *argument), void *argument)
+{
+	struct daemon_ledger_row *row, *after;
+
+	vcuda_list_for_each_safe (row, after, &ledger.rows, struct daemon_ledger_row, entry)
+		call(row, argument);
+}
+
+void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes)
+{
+	if (row->surplus[gpu] == bytes)
+		return;
+	atomic_fetch_add(&ledger.page->granted[gpu], bytes - row->surplus[gpu]);
+	row->surplus[gpu] = bytes;
 }

@@ -9,10 +9,13 @@
 #ifndef VCUDA_DAEMON_LEDGER_H
 #define VCUDA_DAEMON_LEDGER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/list.h"
 #include "protocol/ipc/ledger.h"
+#include "protocol/turns.h"
 #include "loop/loop.h"
 #include "options/options.h"
 
@@ -23,13 +26,21 @@
 int daemon_ledger_refresh(const struct daemon_options *options);
 
 struct daemon_ledger_row {
+	struct vcuda_list entry; /* of those whose workers run */
 	struct daemon_loop *loop;
-	struct daemon_source source;
-	int fd; /* -1: closed */
+	struct daemon_source source, drained;
+	int fd;                      /* -1: closed */
+	struct vcuda_demand *demand; /* NULL: the VM has no share, or the worker has ended */
+	int demand_fd, drained_fd;   /* -1: likewise */
+	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
 	uint32_t refusals;         /* since the last grant */
 	uint64_t granted[VCUDA_LEDGER_GPUS];
+	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
+	uint64_t surplus[VCUDA_LEDGER_GPUS];
+	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
+	bool over;                                     /* it has too much, and ends */
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */
 };
 
@@ -41,10 +52,46 @@ int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, 
 int daemon_ledger_start(struct daemon_ledger_row *row, pid_t worker, const uint32_t *guest_pid,
 			void (*broken)(struct daemon_ledger_row *row));
 
+/* The worker has been waited for: its work has ended, and no signal goes to its number any more. */
+void daemon_ledger_end_work(struct daemon_ledger_row *row);
+
 /* No process of the worker is left, or it did not start: its grants are free again. */
 void daemon_ledger_close(struct daemon_ledger_row *row);
 
-/* Granted to all workers, in bytes of that GPU. */
+/* Calls with the row of each worker that runs. `call` may end the worker, and closes no row. */
+void daemon_ledger_each(void (*call)(struct daemon_ledger_row *row, void *argument), void *argument);
+
+/* Has `bytes` count in the row beside the grants, whatever the limits are. */
+void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes);
+
+/* What workers do, of a VM with a share (protocol/turns.h). */
+struct daemon_ledger_work {
+	bool wanted, running;
+	uint32_t begun; /* of all workers, modulo 2^32 */
+};
+
+/* Adds the work of a worker. */
+void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum);
+
+/* Has `call` called when a held worker says that nothing of its work runs any more. */
+void daemon_ledger_on_drained(void (*call)(void));
+
+/*
+ * Stops the workers whose work runs, as SIGSTOP does, until daemon_ledger_continue_work(). The work of one may end just
+ * before the signal: daemon_ledger_continue_ended() finds those.
+ */
+void daemon_ledger_stop_work(void);
+void daemon_ledger_continue_work(void);
+void daemon_ledger_continue_ended(void);
+
+/* Whether workers of a VM with a share may begin to run work. */
+void daemon_ledger_set_hold(bool hold);
+
+/* The limits of a GPU for all workers together, and for one. */
+uint64_t daemon_ledger_limit(void);
+uint64_t daemon_ledger_process_limit(void);
+
+/* Granted to all workers, in bytes of that GPU, and what they have beyond that. */
 uint64_t daemon_ledger_granted(unsigned int gpu);
 
 /* The same of the GPU of which most is granted: to all workers, and to one. */

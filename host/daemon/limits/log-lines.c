@@ -14,11 +14,16 @@
 
 _Static_assert(CLEAN_BYTES <= DAEMON_LOG_RESUME_BYTES && CLEAN_BYTES <= DAEMON_LOG_LAST_BYTES, "each line can pass");
 
-void daemon_log_lines_init(struct daemon_log_lines *lines, pid_t worker, uint64_t now,
+void daemon_log_bucket_init(struct daemon_log_bucket *all, uint64_t now)
+{
+	*all = (struct daemon_log_bucket){DAEMON_LOG_ALL_BURST_BYTES * UINT64_C(1000), now};
+}
+
+void daemon_log_lines_init(struct daemon_log_lines *lines, pid_t worker, struct daemon_log_bucket *all, uint64_t now,
 			   bool (*emit)(struct daemon_log_lines *lines, const char *text, size_t length))
 {
 	*lines = (struct daemon_log_lines){
-		.emit = emit, .tokens = DAEMON_LOG_BURST_BYTES * UINT64_C(1000), .refilled = now};
+		.emit = emit, .own = {DAEMON_LOG_BURST_BYTES * UINT64_C(1000), now}, .all = all};
 	snprintf(lines->name, sizeof(lines->name), "vcuda-worker[%d]: ", (int)worker);
 }
 
@@ -87,18 +92,36 @@ static size_t compose(struct daemon_log_lines *lines, char *out)
 	return used;
 }
 
+static void refill(struct daemon_log_bucket *b, uint64_t now, uint64_t bytes_per_s, uint64_t most_bytes)
+{
+	uint64_t gained = (now - b->refilled) * bytes_per_s, most = most_bytes * UINT64_C(1000);
+
+	b->tokens = gained < most - b->tokens ? b->tokens + gained : most;
+	b->refilled = now;
+}
+
+static bool has(const struct daemon_log_bucket *b, uint64_t bytes)
+{
+	return b->tokens >= bytes * UINT64_C(1000);
+}
+
+static void take(struct daemon_log_bucket *b, uint64_t bytes)
+{
+	b->tokens -= bytes * UINT64_C(1000);
+}
+
 static bool take_tokens(struct daemon_log_lines *lines, size_t bytes, uint64_t now)
 {
-	const uint64_t most = DAEMON_LOG_BURST_BYTES * UINT64_C(1000);
-	uint64_t gained = (now - lines->refilled) * DAEMON_LOG_BYTES_PER_S, needed;
+	uint64_t needed = lines->is_over ? DAEMON_LOG_RESUME_BYTES : bytes, reserve;
 
-	lines->tokens = gained < most - lines->tokens ? lines->tokens + gained : most;
-	lines->refilled = now;
-	needed = lines->is_over ? DAEMON_LOG_RESUME_BYTES : bytes;
-	lines->is_over = lines->tokens < needed * UINT64_C(1000);
+	refill(&lines->own, now, DAEMON_LOG_BYTES_PER_S, DAEMON_LOG_BURST_BYTES);
+	refill(lines->all, now, DAEMON_LOG_ALL_BYTES_PER_S, DAEMON_LOG_ALL_BURST_BYTES);
+	reserve = has(&lines->own, DAEMON_LOG_BURST_BYTES / 2) ? 0 : DAEMON_LOG_RESERVE_BYTES;
+	lines->is_over = !has(&lines->own, needed) || !has(lines->all, needed + reserve);
 	if (lines->is_over)
 		return false;
-	lines->tokens -= bytes * UINT64_C(1000);
+	take(&lines->own, bytes);
+	take(lines->all, bytes);
 	return true;
 }
 
@@ -170,13 +193,15 @@ void daemon_log_lines_finish(struct daemon_log_lines *lines, uint64_t now)
 	const char *from = lines->last, *end;
 
 	complete(lines, now);
+	refill(lines->all, now, DAEMON_LOG_ALL_BYTES_PER_S, DAEMON_LOG_ALL_BURST_BYTES);
 	end = lines->last + lines->last_length;
 	/* From the beginning of a line on: the oldest line in the buffer may lack its beginning. */
 	if (lines->last_length > DAEMON_LOG_LAST_BYTES) {
 		from = memchr(end - DAEMON_LOG_LAST_BYTES - 1, '\n', DAEMON_LOG_LAST_BYTES + 1);
 		from++;
 	}
-	lines->last_length = (size_t)(end - from);
+	lines->last_length = has(lines->all, (uint64_t)(end - from)) ? (size_t)(end - from) : 0;
+	take(lines->all, lines->last_length);
 	memmove(lines->last, from, lines->last_length);
 	lines->dropped -= lines->last_length < lines->dropped ? lines->last_length : lines->dropped;
 }

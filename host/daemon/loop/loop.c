@@ -34,6 +34,7 @@ int daemon_source_add(struct daemon_loop *loop, struct daemon_source *source, in
 	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event))
 		return -errno;
 	source->fd = fd;
+	loop->sources++;
 	return 0;
 }
 
@@ -53,6 +54,7 @@ void daemon_source_remove(struct daemon_loop *loop, struct daemon_source *source
 		return;
 	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, source->fd, NULL);
 	source->fd = -1;
+	loop->sources--;
 	/* Its owner may be freed next: events that were fetched already must not reach it. */
 	for (i = 0; i < loop->batch_count; i++)
 		if (loop->batch[i].data.ptr == source)
@@ -83,7 +85,7 @@ static int next_timeout(const struct daemon_loop *loop)
 	const struct vcuda_list *entry;
 	uint64_t now, first = UINT64_MAX;
 
-	if (loop->again)
+	if (loop->again || loop->served)
 		return 0;
 	for (entry = loop->timers.next; entry != &loop->timers; entry = entry->next) {
 		uint64_t at = container_of(entry, struct daemon_timer, entry)->at;
@@ -93,25 +95,21 @@ static int next_timeout(const struct daemon_loop *loop)
 	if (first == UINT64_MAX)
 		return -1;
 	now = daemon_now();
-	if (first <= now)
+	if (first < now)
 		return 0;
-	return first - now > INT_MAX ? INT_MAX : (int)(first - now);
+	return first - now >= INT_MAX ? INT_MAX : (int)(first - now) + 1;
 }
 
 /* A handler may set or clear any timer: begin anew after each. */
 static void run_timers(struct daemon_loop *loop)
 {
-	uint64_t now;
 	struct vcuda_list *entry;
 
-	if (vcuda_list_empty(&loop->timers))
-		return;
-	now = daemon_now();
 	for (entry = loop->timers.next; entry != &loop->timers;) {
 		struct daemon_timer *timer = container_of(entry, struct daemon_timer, entry);
 
 		entry = entry->next;
-		if (timer->at > now)
+		if (timer->at >= loop->polled)
 			continue;
 		daemon_timer_clear(timer);
 		timer->expired(timer);
@@ -119,22 +117,43 @@ static void run_timers(struct daemon_loop *loop)
 	}
 }
 
+/* The kernel takes ready sources in turns. After a full batch there may be more, but not beyond one turn of each. */
+static void poll_sources(struct daemon_loop *loop)
+{
+	int timeout = next_timeout(loop), count;
+
+	if (!loop->served)
+		loop->polled = daemon_now();
+	/* A signal ends the wait, and a stop of the process may, before the sources are looked at. */
+	do {
+		count = epoll_wait(loop->epoll, loop->batch, DAEMON_LOOP_BATCH, timeout);
+		timeout = 0;
+	} while (count < 0 && errno == EINTR);
+	loop->batch_count = count < 0 ? 0 : count;
+	loop->served += (unsigned int)loop->batch_count;
+	if (loop->batch_count < DAEMON_LOOP_BATCH || loop->served >= loop->sources)
+		loop->served = 0;
+}
+
+static void serve_batch(struct daemon_loop *loop)
+{
+	for (int i = 0; i < loop->batch_count && !loop->stop; i++) {
+		struct daemon_source *source = loop->batch[i].data.ptr;
+
+		if (source)
+			source->ready(source, loop->batch[i].events);
+	}
+	loop->batch_count = 0;
+}
+
 void daemon_loop_run(struct daemon_loop *loop)
 {
-	int i, count;
-
 	while (!loop->stop) {
-		count = epoll_wait(loop->epoll, loop->batch, DAEMON_LOOP_BATCH, next_timeout(loop));
+		poll_sources(loop);
 		loop->again = false;
-		loop->batch_count = count < 0 ? 0 : count;
-		for (i = 0; i < loop->batch_count && !loop->stop; i++) {
-			struct daemon_source *source = loop->batch[i].data.ptr;
-
-			if (source)
-				source->ready(source, loop->batch[i].events);
-		}
-		loop->batch_count = 0;
-		run_timers(loop);
+		serve_batch(loop);
+		if (!loop->served)
+			run_timers(loop);
 		if (loop->idle)
 			loop->idle(loop);
 	}

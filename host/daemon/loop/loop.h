@@ -4,6 +4,9 @@
  *
  * Sources and timers are embedded in their owners and belong to them. A handler may remove any source, its own
  * included.
+ *
+ * A timer may be the deadline of what a source brings. So a timer expires only when each source that was ready at the
+ * timer's time has been served, however late that is: the daemon may have been stopped.
  */
 #ifndef VCUDA_LOOP_H
 #define VCUDA_LOOP_H
@@ -31,9 +34,12 @@ struct daemon_loop {
 	int epoll;
 	bool stop;
 	struct vcuda_list timers;
+	unsigned int sources;
 	struct epoll_event batch[DAEMON_LOOP_BATCH];
 	int batch_count;
-	bool again;                             /* somebody has work left: poll, do not sleep */
+	uint64_t polled;     /* ms: sources that were ready before are served first, then timers of before */
+	unsigned int served; /* events since then; 0: all those sources have been served */
+	bool again;          /* somebody has work left: poll, do not sleep */
 	void (*idle)(struct daemon_loop *loop); /* called after each batch, may be NULL */
 	void *owner;
 };

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/descriptors.h"
 #include "mapper/procmap.h"
 #include "protocol/ipc/mapper.h"
 
@@ -186,18 +187,14 @@ void daemon_mapper_init(struct daemon_mapper *mapper)
 
 int daemon_mapper_open(struct daemon_mapper *mapper, struct daemon_loop *loop, int *theirs)
 {
-	int pair[2], status = 0;
+	int pair[2], status = vcuda_descriptors_pair(VCUDA_MAPPER_FD + 1, pair);
 
 	mapper->loop = loop;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
+	if (status)
+		return status;
 	mapper->socket = pair[0];
-	*theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, VCUDA_MAPPER_FD + 1);
-	if (*theirs < 0)
-		status = -errno;
-	close(pair[1]);
-	if (!status)
-		status = daemon_source_add(loop, &mapper->socket_source, mapper->socket, EPOLLIN);
+	*theirs = pair[1];
+	status = daemon_source_add(loop, &mapper->socket_source, mapper->socket, EPOLLIN);
 	mapper->made = true;
 	mapper->runs = mapper->idle = !status;
 	return status;

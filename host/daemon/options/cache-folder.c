@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/cache-folder.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define VCUDA "VCUDA_CACHE="
 #define CUDA "CUDA_CACHE_PATH="
@@ -36,7 +38,7 @@ static int user_folder(char *path, size_t size)
 }
 
 /* The same VM's vcudad has the same socket each time. FNV-1a of its path. */
-static void name_of_socket(const char *socket, char name[17])
+static void name_of_socket(const char *socket, char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325;
 	char *whole = is_absolute(socket) ? NULL : realpath(".", NULL);
@@ -46,7 +48,15 @@ static void name_of_socket(const char *socket, char name[17])
 		for (const char *p = parts[n]; *p; p++)
 			hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
 	free(whole);
-	snprintf(name, 17, "%016llx", (unsigned long long)hash);
+	snprintf(name, DAEMON_CACHE_NAME_BYTES, "%016llx", (unsigned long long)hash);
+}
+
+void daemon_cache_name(const struct daemon_options *options, char name[DAEMON_CACHE_NAME_BYTES])
+{
+	if (options->cache)
+		snprintf(name, DAEMON_CACHE_NAME_BYTES, "%s", options->cache);
+	else
+		name_of_socket(options->vhost_socket, name);
 }
 
 static void make_folders(char *path)
@@ -59,18 +69,37 @@ static void make_folders(char *path)
 	mkdir(path, 0700);
 }
 
+/* A user has a folder of its own there: it owns the files. */
 static bool choose(const struct daemon_options *options, char *path, size_t size)
 {
 	int length = user_folder(path, size), more;
-	char name[17];
+	char name[DAEMON_CACHE_NAME_BYTES], user[16] = "";
 
 	if (!options->vhost_socket || length < 0 || (options->cache && !strcmp(options->cache, "shared")))
 		return false;
-	name_of_socket(options->vhost_socket, name);
+	daemon_cache_name(options, name);
+	if (options->user.set)
+		snprintf(user, sizeof(user), "/%u", options->user.uid);
 	if ((size_t)length >= size)
 		return false;
-	more = snprintf(path + length, size - (size_t)length, "/vm/%s", options->cache ? options->cache : name);
+	more = snprintf(path + length, size - (size_t)length, "/vm/%s%s", name, user);
 	return more > 0 && (size_t)more < size - (size_t)length;
+}
+
+/* Only vcudad's user can replace the folder. */
+static void make_own(const struct daemon_options *options, const char *parent, const char *name)
+{
+	char path[PATH_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", parent, name);
+	mkdir(path, 0700);
+	fd = options->user.set ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	/* Where it fails, daemon_view_open() says what the user cannot use. */
+	(void)!fchown(fd, options->user.uid, options->user.gid);
+	close(fd);
 }
 
 void daemon_cache_variables(const struct daemon_options *options, const char *variables[DAEMON_CACHE_VARIABLES])
@@ -82,10 +111,11 @@ void daemon_cache_variables(const struct daemon_options *options, const char *va
 	if (!choose(options, path, PATH_MAX))
 		return;
 	make_folders(path);
+	make_own(options, path, "kernels");
 	variables[0] = vcuda;
 	if (getenv("CUDA_CACHE_PATH"))
 		return;
+	make_own(options, path, "nv");
 	snprintf(driver, PATH_MAX + 8, "%s/nv", path);
-	mkdir(driver, 0700);
 	variables[1] = cuda;
 }

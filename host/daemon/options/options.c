@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "options/cache-folder.h"
 #include "options/options.h"
+#include "protocol/ipc/arbiter.h"
 #include "protocol/ipc/ledger.h"
 #include "options/quotas.h"
+#include "options/worker-user.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
 #define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
@@ -38,8 +41,14 @@ static const char help[] =
 	"                          best-effort: as little as the kernel can limit it to (the default)\n"
 	"                          strict: no worker starts where the kernel cannot limit all of it\n"
 	"                          log: system calls that are not expected are logged, and go on; off: no sandbox\n"
+	"  --worker-user USER      the user of a VM's workers. auto: one of the VM's own, where vcudad is root and "
+	"such a\n"
+	"                          user can work (the default); none: vcudad's; NAME, UID or UID:GID\n"
 	"  --max-contexts N        guest processes at a time (default: 64)\n"
 	"  --max-pinned SIZE       guest memory that may be pinned, e.g. 8G (default: no limit)\n"
+	"  --max-host-memory SIZE  memory of the host that all workers have together, beside the VM's RAM (default: "
+	"no\n"
+	"                          limit). vcudad needs a control group of its own for it\n"
 	"  --max-device-memory SIZE\n"
 	"                          memory of each GPU that all guest processes have together, which is then the\n"
 	"                          GPU's size for them, e.g. 16G (default: no limit)\n"
@@ -53,6 +62,15 @@ static const char help[] =
 	"  --max-queued-commands N how many commands those may be (default: 262144)\n"
 	"  --max-module-bytes SIZE PTX text of the modules that a guest process has loaded on the software GPU\n"
 	"                          (default: 1G)\n"
+	"  --max-compile-time SECS time of a processor that compiling one kernel may take on the software GPU; on a "
+	"GPU,\n"
+	"                          loading one module (default: 600)\n"
+	"  --max-compile-memory SIZE\n"
+	"                          memory of the host that compiling one kernel may take on the software GPU; a guest\n"
+	"                          process compiles four at a time (default: 4G)\n"
+	"  --max-kernel-time SECS  time that a kernel may run on the software GPU, in its VM's turns if turns are "
+	"taken\n"
+	"                          (default: no limit)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -62,8 +80,17 @@ static const char help[] =
 	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
-	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where all\n"
+	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where "
+	"all\n"
 	"                          of the user's do (default: a folder named by the VM's socket)\n"
+	"  --share N               the VM's share of the software GPU's time, beside other VMs with shares: with 1 and "
+	"3\n"
+	"                          both at work have a fourth and three fourths (default: work runs at any time)\n"
+	"  --share-strict          where the arbiter of shares is missing, work waits (default: it runs at any time)\n"
+	"  --quantum MS            how long a round of turns is, if this vcudad starts the arbiter (default: 40)\n"
+	"  --arbiter PATH          the socket of the arbiter that the VMs share (default: beside the control sockets)\n"
+	"  --swap-directory DIR    where memory of the software GPU goes that `vcuda pause --release` releases\n"
+	"                          (default: /var/tmp)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
 	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
@@ -81,12 +108,18 @@ enum {
 	BACKEND,
 	WORKER,
 	SANDBOX,
+	WORKER_USER,
 	REGISTER_RAM,
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
 	CPUS,
 	CACHE,
+	SHARE,
+	SHARE_STRICT,
+	QUANTUM,
+	ARBITER,
+	SWAP_DIRECTORY,
 	MODE,
 	ANY_USER,
 	CLIENT_TIMEOUT,
@@ -107,8 +140,10 @@ static const struct option long_options[] = {
 	{"backend", required_argument, NULL, BACKEND},
 	{"worker", required_argument, NULL, WORKER},
 	{"sandbox", required_argument, NULL, SANDBOX},
+	{"worker-user", required_argument, NULL, WORKER_USER},
 	{"max-contexts", required_argument, NULL, QUOTA + DAEMON_QUOTA_CONTEXTS},
 	{"max-pinned", required_argument, NULL, QUOTA + DAEMON_QUOTA_PINNED},
+	{"max-host-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_HOST_MEMORY},
 	{"max-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_DEVICE_MEMORY},
 	{"max-process-device-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_PROCESS_DEVICE_MEMORY},
 	{"max-streams", required_argument, NULL, QUOTA + DAEMON_QUOTA_STREAMS},
@@ -116,12 +151,20 @@ static const struct option long_options[] = {
 	{"max-queued", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED},
 	{"max-queued-commands", required_argument, NULL, QUOTA + DAEMON_QUOTA_QUEUED_COMMANDS},
 	{"max-module-bytes", required_argument, NULL, QUOTA + DAEMON_QUOTA_MODULE_BYTES},
+	{"max-compile-time", required_argument, NULL, QUOTA + DAEMON_QUOTA_COMPILE_TIME},
+	{"max-compile-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_COMPILE_MEMORY},
+	{"max-kernel-time", required_argument, NULL, QUOTA + DAEMON_QUOTA_KERNEL_TIME},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
 	{"cpus", required_argument, NULL, CPUS},
 	{"cache", required_argument, NULL, CACHE},
+	{"share", required_argument, NULL, SHARE},
+	{"share-strict", no_argument, NULL, SHARE_STRICT},
+	{"quantum", required_argument, NULL, QUANTUM},
+	{"arbiter", required_argument, NULL, ARBITER},
+	{"swap-directory", required_argument, NULL, SWAP_DIRECTORY},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
 	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
@@ -209,25 +252,28 @@ static char *own_directory(void)
 	return strdup(path);
 }
 
-/* Beside this program, in a build tree, in the same installation, and where that was to be. */
-static char *find_worker(void)
+/*
+ * Beside this program, in a build tree, where the program is in `folder`, in the same installation, and where that was
+ * to be.
+ */
+static char *find_program(const char *name, const char *folder)
 {
-	static const char *const places[] = {"%s/vcuda-worker", "%s/../worker/vcuda-worker",
-					     "%s/" VCUDA_WORKER_FROM_BIN "/vcuda-worker",
-					     VCUDA_WORKER_DIRECTORY "/vcuda-worker"};
+	const struct {
+		bool below_ours;
+		const char *between, *folder;
+	} places[] = {{true, "", ""},
+		      {true, "/../", folder},
+		      {true, "/", VCUDA_WORKER_FROM_BIN},
+		      {false, VCUDA_WORKER_DIRECTORY, ""}};
 	char *directory = own_directory();
 	char *path = NULL;
 	size_t i;
 
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		const char *mark = strstr(places[i], "%s");
-		int length = -1;
-
-		if (!mark)
-			length = asprintf(&path, "%s", places[i]);
-		else if (directory)
-			length = asprintf(&path, "%s%s", directory, mark + 2);
-		if (length < 0)
+		if (places[i].below_ours && !directory)
+			continue;
+		if (asprintf(&path, "%s%s%s/%s", places[i].below_ours ? directory : "", places[i].between,
+			     places[i].folder, name) < 0)
 			continue;
 		if (!access(path, X_OK))
 			break;
@@ -284,6 +330,33 @@ static void set_sandbox(struct daemon_options *options, const char *mode)
 	options->sandbox = mode;
 }
 
+static void set_worker_user(struct daemon_options *options, const char *text)
+{
+	options->worker_user = text;
+	options->user = (struct daemon_worker_user){0};
+	if (strcmp(text, "auto") && strcmp(text, "none") && !daemon_worker_user_parse(text, &options->user))
+		fail("--worker-user %s: give auto, none, the name of a user, UID or UID:GID, but not root", text);
+}
+
+static void check_worker_user(const struct daemon_options *options)
+{
+	if (!options->user.set)
+		return;
+	if (geteuid() || !options->vhost_socket || options->socket || !strcmp(options->sandbox, "off"))
+		fail("--worker-user %s: workers have another user only where root's vcudad serves a VM, with "
+		     "--vhost-socket PATH and without --socket, and with a sandbox",
+		     options->worker_user);
+}
+
+/* Workers have a view of the file system in which no folder of its path is a link. */
+static void find_real_worker(struct daemon_options *options)
+{
+	char *path = realpath(options->worker, NULL);
+
+	if (path)
+		options->worker = path;
+}
+
 static void set_option(struct daemon_options *options, int option, char *value)
 {
 	switch (option) {
@@ -308,6 +381,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	case SANDBOX:
 		set_sandbox(options, value);
 		break;
+	case WORKER_USER:
+		set_worker_user(options, value);
+		break;
 	case REGISTER_RAM:
 		options->register_ram = true;
 		break;
@@ -328,6 +404,23 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		if (!daemon_cache_is_name(value))
 			fail("--cache %s: give letters, digits, dots and dashes, e.g. --cache web-1", value);
 		options->cache = value;
+		break;
+	case SHARE:
+		options->share = (unsigned int)number("--share", value, 10, 1, VCUDA_SHARE_MOST);
+		break;
+	case SHARE_STRICT:
+		options->share_strict = true;
+		break;
+	case QUANTUM:
+		options->quantum = (unsigned int)number("--quantum", value, 10, 4, 10000);
+		break;
+	case ARBITER:
+		if (!*value || strlen(value) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+			fail("--arbiter %s: a socket's path has 1 to 107 characters", value);
+		options->arbiter = value;
+		break;
+	case SWAP_DIRECTORY:
+		options->swap_directory = value;
 		break;
 	case MODE:
 		options->socket_mode = (mode_t)number("--socket-mode", value, 8, 0, 0777);
@@ -370,8 +463,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 
 	*options = (struct daemon_options){.backend = "auto",
 					   .sandbox = "best-effort",
+					   .worker_user = "auto",
 					   .max_contexts = DAEMON_CONTEXTS_DEFAULT,
 					   .max_pinned = UINT64_MAX >> 1,
+					   .max_host_memory = INT64_MAX,
 					   .max_device_memory = VCUDA_LEDGER_NO_LIMIT,
 					   .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
 					   .max_streams = VCUDA_LEDGER_STREAMS_DEFAULT,
@@ -379,7 +474,12 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_queued = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
 					   .max_queued_commands = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
 					   .max_module_bytes = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
+					   .max_compile_time = VCUDA_LEDGER_COMPILE_SECONDS_DEFAULT,
+					   .max_compile_memory = VCUDA_LEDGER_COMPILE_BYTES_DEFAULT,
+					   .max_kernel_time = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT,
 					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
+					   .swap_directory = "/var/tmp",
+					   .quantum = 40,
 					   .socket_mode = 0600,
 					   .ready_fd = -1};
 	/* The tests run with each mode. */
@@ -397,12 +497,22 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
+	/* Work of a GPU is not held yet. */
+	if (options->share && strcmp(options->backend, "cpu"))
+		fail("--share: only the software GPU has shares; give --backend cpu too, or leave --share out");
+	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda"))
+		fail("--max-kernel-time: only the software GPU ends kernels; leave it out with --backend cuda");
+	check_worker_user(options);
 	if (!*options->name)
 		choose_name(options);
 	if (!options->worker)
-		options->worker = find_worker();
+		options->worker = find_program("vcuda-worker", "worker");
+	options->reader = find_program("vcuda-gpu-memory", "gpu-memory");
+	options->checkpoint = find_program("vcuda-checkpoint", "checkpoint");
+	options->arbiter_program = find_program("vcuda-arbiter", "arbiter");
 	if (!options->worker)
 		fail("there is no vcuda-worker beside this program; say where it is with --worker FILE");
 	if (access(options->worker, X_OK))
 		fail("--worker %s: %m", options->worker);
+	find_real_worker(options);
 }

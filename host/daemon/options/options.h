@@ -9,20 +9,38 @@
 
 #define DAEMON_NAME_BYTES 64
 
+struct daemon_worker_user {
+	bool set;
+	uid_t uid;
+	gid_t gid;
+};
+
 struct daemon_options {
 	const char *vhost_socket, *socket; /* NULL: not wanted */
 	const char *control;               /* path of the control socket; NULL: the default, "none": not wanted */
 	char name[DAEMON_NAME_BYTES];      /* of the VM: letters, digits, "-", "_" and "." */
 	const char *backend;
-	const char *sandbox; /* of workers: "strict", "best-effort", "log", "off" */
-	char *worker;        /* an executable file */
-	uint64_t max_contexts, max_pinned;
+	const char *sandbox;            /* of workers: "strict", "best-effort", "log", "off" */
+	char *worker;                   /* an executable file */
+	const char *worker_user;        /* "auto", "none", or the name of `user` */
+	struct daemon_worker_user user; /* of workers; not set: vcudad's */
+	char *reader;                   /* the program vcuda-gpu-memory; NULL: there is none */
+	char *checkpoint;               /* the program vcuda-checkpoint; NULL: there is none */
+	const char *swap_directory;     /* where device memory of the software GPU goes that is released */
+	uint64_t max_contexts, max_pinned, max_host_memory;
 	uint64_t max_device_memory, max_process_device_memory; /* of each GPU */
 	uint64_t max_streams, max_handles, max_queued, max_queued_commands,
-		max_module_bytes;    /* of each guest process */
-	unsigned int warm;           /* workers in advance */
-	int warm_device;             /* whose context they have, -1: none */
-	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
+		max_module_bytes;                      /* of each guest process */
+	uint64_t max_compile_time, max_compile_memory; /* seconds and bytes, of each kernel */
+	uint64_t max_kernel_time;                      /* seconds */
+	unsigned int share;    /* of the device's time, beside the shares of other VMs; 0: whenever there is work */
+	unsigned int quantum;  /* ms, of the arbiter that this vcudad starts */
+	bool share_strict;     /* without an arbiter work waits */
+	const char *arbiter;   /* the path of the arbiter's socket; NULL: the default */
+	char *arbiter_program; /* vcuda-arbiter; NULL: there is none */
+	unsigned int warm;     /* workers in advance */
+	int warm_device;       /* whose context they have, -1: none */
+	cpu_set_t cpus;        /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;

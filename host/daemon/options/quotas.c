@@ -15,6 +15,8 @@ static const struct daemon_quota_kind kinds[DAEMON_QUOTAS] = {
 	[DAEMON_QUOTA_CONTEXTS] = {"max-contexts", false, 1, DAEMON_CONTEXTS_MAX,
 				   offsetof(struct daemon_options, max_contexts)},
 	[DAEMON_QUOTA_PINNED] = {"max-pinned", true, 0, INT64_MAX, offsetof(struct daemon_options, max_pinned)},
+	[DAEMON_QUOTA_HOST_MEMORY] = {"max-host-memory", true, 0, INT64_MAX,
+				      offsetof(struct daemon_options, max_host_memory)},
 	[DAEMON_QUOTA_DEVICE_MEMORY] = {"max-device-memory", true, 0, VCUDA_LEDGER_NO_LIMIT,
 					offsetof(struct daemon_options, max_device_memory)},
 	[DAEMON_QUOTA_PROCESS_DEVICE_MEMORY] = {"max-process-device-memory", true, 0, VCUDA_LEDGER_NO_LIMIT,
@@ -28,6 +30,12 @@ static const struct daemon_quota_kind kinds[DAEMON_QUOTAS] = {
 					  offsetof(struct daemon_options, max_queued_commands)},
 	[DAEMON_QUOTA_MODULE_BYTES] = {"max-module-bytes", true, 0, INT64_MAX,
 				       offsetof(struct daemon_options, max_module_bytes)},
+	[DAEMON_QUOTA_COMPILE_TIME] = {"max-compile-time", false, 1, INT_MAX,
+				       offsetof(struct daemon_options, max_compile_time)},
+	[DAEMON_QUOTA_COMPILE_MEMORY] = {"max-compile-memory", true, 0, INT64_MAX,
+					 offsetof(struct daemon_options, max_compile_memory)},
+	[DAEMON_QUOTA_KERNEL_TIME] = {"max-kernel-time", false, 1, VCUDA_LEDGER_NO_LIMIT,
+				      offsetof(struct daemon_options, max_kernel_time)},
 };
 
 static uint64_t refusals[DAEMON_QUOTAS];

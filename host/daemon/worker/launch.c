@@ -14,50 +14,19 @@
 #include <unistd.h>
 
 #include "protocol/ipc/channel.h"
-#include "options/cache-folder.h"
+#include "worker/environment.h"
 #include "worker/launch.h"
+#include "worker/memory-group.h"
+#include "worker/view.h"
 #include "worker/worker-table.h"
 #include "protocol/ipc/layout.h"
 #include "protocol/ipc/ledger.h"
 #include "protocol/ipc/worker-table.h"
 
-/* "X=" is that variable, "X_" all that begin so. */
-static const char *const passed_on[] = {
-	"HOME=", "PATH=",   "TMPDIR=",       "LD_LIBRARY_PATH=", "XDG_",          "VCUDA_",
-	"CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=",   "LSAN_OPTIONS=", "TSAN_OPTIONS="};
-
-static bool wanted(const char *variable)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
-		if (!strncmp(variable, passed_on[i], strlen(passed_on[i])))
-			return true;
-	return false;
-}
-
-static char **worker_environment(const struct daemon_options *options)
-{
-	const char *cache[DAEMON_CACHE_VARIABLES];
-	size_t count = 0, kept = 0, i;
-	char **result;
-
-	daemon_cache_variables(options, cache);
-	while (environ[count])
-		count++;
-	result = calloc(count + DAEMON_CACHE_VARIABLES + 1, sizeof(*result));
-	for (i = 0; result && i < DAEMON_CACHE_VARIABLES && cache[i]; i++)
-		result[kept++] = (char *)cache[i];
-	for (i = 0; result && i < count; i++)
-		if (wanted(environ[i]) && !(cache[0] && !strncmp(environ[i], "VCUDA_CACHE=", 12)))
-			result[kept++] = environ[i];
-	return result;
-}
-
 struct launch {
 	const struct daemon_options *options;
 	struct daemon_worker_group *group;
-	int channel, log, ledger, mapper;
+	int channel, log, ledger, mapper, gate;
 	char **arguments, **environment;
 };
 
@@ -80,7 +49,8 @@ static int set_descriptors(const struct launch *launch)
 	 * From VCUDA_CHANNEL_FD on, and set in this order. No descriptor but the channel has a lower number in vcudad
 	 * than in the worker, so that none is overwritten before it is set.
 	 */
-	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger, launch->mapper};
+	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger, launch->mapper,
+			   launch->gate};
 	const int count = sizeof(fds) / sizeof(fds[0]);
 	int status = give(launch->log, STDERR_FILENO);
 
@@ -128,12 +98,18 @@ static int set_process(const struct daemon_options *options)
  */
 static int become_worker(const struct launch *launch)
 {
-	int status = daemon_worker_group_enter(launch->group);
+	int status = daemon_memory_group_enter();
 
+	if (!status)
+		status = daemon_worker_group_enter(launch->group);
+	if (!status)
+		status = daemon_view_enter();
 	if (!status)
 		status = set_descriptors(launch);
 	if (!status)
 		status = set_process(launch->options);
+	if (!status)
+		status = daemon_view_become_user(launch->options);
 	if (status)
 		return status;
 	set_signals();
@@ -189,7 +165,7 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 }
 
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
-		  int mapper, struct daemon_worker_group *group, pid_t *pid, int *pidfd)
+		  int mapper, int gate, struct daemon_worker_group *group, pid_t *pid, int *pidfd)
 {
 	struct launch launch = {.options = options,
 				.group = group,
@@ -197,11 +173,13 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 				.log = log,
 				.ledger = ledger,
 				.mapper = mapper,
-				.environment = worker_environment(options)};
+				.gate = gate,
+				.environment = daemon_worker_environment(options)};
 	int status;
 
 	if (!launch.environment)
 		return -ENOMEM;
+	daemon_view_refresh(options, launch.environment);
 	status = run(&launch, kind, pid);
 	free(launch.environment);
 	if (status)

@@ -12,12 +12,12 @@ enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUN
 
 /*
  * Runs the worker program with `log` as its stdout and stderr, `channel` as its descriptor VCUDA_CHANNEL_FD, the worker
- * table as VCUDA_WORKER_TABLE_FD, `ledger` as VCUDA_LEDGER_FD and no other descriptor of vcudad, with default signals
- * and only the environment that concerns the worker. `ledger` is VCUDA_LEDGER_FD or above. The worker is in `group`
- * before its first instruction, and has a mapper if `mapper`, which is above VCUDA_MAPPER_FD, is not -1. 0 or -errno;
- * *pidfd is the caller's to close.
+ * table as VCUDA_WORKER_TABLE_FD, `ledger` as VCUDA_LEDGER_FD, `gate` as VCUDA_GATE_FD and no other descriptor of vcudad, with default
+ * signals and only the environment that concerns the worker. `ledger` and `gate` have their numbers or higher ones. The
+ * worker is in `group` before its first instruction, and has a mapper if `mapper`, which is above VCUDA_MAPPER_FD, is
+ * not -1. 0 or -errno; *pidfd is the caller's to close.
  */
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
-		  int mapper, struct daemon_worker_group *group, pid_t *pid, int *pidfd);
+		  int mapper, int gate, struct daemon_worker_group *group, pid_t *pid, int *pidfd);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include "common/log.h"
 #include "common/sandbox-layers.h"
 #include "mapper/mapper.h"
+#include "worker/user.h"
+#include "worker/view.h"
 
 #define MODPROBE "/usr/bin/nvidia-modprobe"
 #define MAX_GPUS 64
@@ -85,13 +88,63 @@ static void make_gpu_nodes(void)
 
 /*
  * Workers find one another by sockets whose names belong to the network namespace. Those of one VM have the same
- * vcudad. Local programs of one user may have several, and so keep the host's. Without CAP_SYS_ADMIN there are no new
- * ones.
+ * vcudad. Local programs of one user may have several, and so keep the host's. Without CAP_SYS_ADMIN the view brings
+ * these namespaces, or is missing as well.
  */
 static void leave_namespaces(const struct daemon_options *options)
 {
-	if (unshare(CLONE_NEWIPC) || (!options->socket && unshare(CLONE_NEWNET)))
-		vcuda_log_debug("workers stay in the host's namespaces: %m");
+	if (!unshare(CLONE_NEWIPC) && !options->socket)
+		unshare(CLONE_NEWNET);
+}
+
+static int has_no_view(const struct daemon_options *options, const char *why)
+{
+	char text[PATH_MAX + 256];
+
+	snprintf(text, sizeof(text),
+		 "vcudad cannot give workers a file system without the sockets of other programs (%s)", why);
+	return missing(options, text);
+}
+
+/* Without a view there is no user either: the user could not enter root's folders. */
+static int choose_view(struct daemon_options *options)
+{
+	static struct daemon_view_failure failure, of_user;
+	bool given = options->user.set;
+	const char *why = daemon_user_choose(options);
+	int err = daemon_view_open(options, &failure);
+
+	if (err && given) {
+		vcuda_log("--worker-user %s: %s", options->worker_user, failure.text);
+		return err;
+	}
+	if (err)
+		daemon_user_release(options);
+	if (err && failure.user) {
+		of_user = failure;
+		why = of_user.text;
+		err = daemon_view_open(options, &failure);
+	}
+	if (err)
+		return has_no_view(options, failure.text);
+	if (why)
+		vcuda_log("--worker-user auto: workers run as vcudad's user: %s", why);
+	if (options->user.set)
+		vcuda_log_debug("workers run as user %u, group %u", options->user.uid, options->user.gid);
+	return 0;
+}
+
+/*
+ * Local programs can do to the host what their user can. So vcudad makes a view for them only where that is easily
+ * done: they may be in containers.
+ */
+static int choose_local_view(struct daemon_options *options)
+{
+	static struct daemon_view_failure failure;
+
+	if (!geteuid() && daemon_view_open(options, &failure))
+		vcuda_log_debug("workers stay in the host's file system: %s", failure.text);
+	return 0;
 }
 
 int daemon_sandbox_prepare(struct daemon_options *options)
@@ -108,5 +161,5 @@ int daemon_sandbox_prepare(struct daemon_options *options)
 	if (strcmp(options->backend, "cpu"))
 		make_gpu_nodes();
 	leave_namespaces(options);
-	return 0;
+	return options->vhost_socket ? choose_view(options) : choose_local_view(options);
 }

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "loop/helper.h"
+#include "worker/group-file.h"
+#include "worker/own-group.h"
 #include "worker/strays.h"
 
 /* Until a group that the kernel tells nothing of is looked at again. */
@@ -35,28 +38,6 @@ static struct {
 	unsigned int made;
 	struct vcuda_list groups;
 } state;
-
-static int open_in(const char *folder, const char *name, int flags)
-{
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	return open(path, flags | O_CLOEXEC);
-}
-
-static int write_in(const char *folder, const char *name, const char *text)
-{
-	int fd = open_in(folder, name, O_WRONLY), status;
-
-	if (fd < 0)
-		return -errno;
-	status = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return status;
-}
 
 static bool has_word(int fd, const char *word)
 {
@@ -91,7 +72,7 @@ static bool is_removed(const char *folder)
 static bool wait_for_event(struct daemon_worker_group *group)
 {
 	if (group->events < 0)
-		group->events = open_in(group->folder, "cgroup.events", O_RDONLY);
+		group->events = daemon_group_open(group->folder, "cgroup.events", O_RDONLY);
 	/* The read comes first: an event is what came after it. */
 	if (group->events < 0 || !has_word(group->events, "populated 1"))
 		return false;
@@ -100,7 +81,7 @@ static bool wait_for_event(struct daemon_worker_group *group)
 
 static bool kill_v2(struct daemon_worker_group *group)
 {
-	write_in(group->folder, "cgroup.kill", "1");
+	daemon_group_write(group->folder, "cgroup.kill", "1");
 	return wait_for_event(group);
 }
 
@@ -111,7 +92,7 @@ static bool thaws;
 /* A process of another namespace has the number 0 here, which kill() takes for vcudad's own process group. */
 static int kill_in_folder(const char *path, const struct stat *stat, int type, struct FTW *where)
 {
-	int fd = type == FTW_DP ? open_in(path, "cgroup.procs", O_RDONLY) : -1;
+	int fd = type == FTW_DP ? daemon_group_open(path, "cgroup.procs", O_RDONLY) : -1;
 	FILE *processes = fd >= 0 ? fdopen(fd, "r") : NULL;
 	pid_t process;
 
@@ -121,7 +102,7 @@ static int kill_in_folder(const char *path, const struct stat *stat, int type, s
 	if (processes)
 		fclose(processes);
 	if (thaws && type == FTW_DP)
-		write_in(path, "freezer.state", "THAWED");
+		daemon_group_write(path, "freezer.state", "THAWED");
 	return 0;
 }
 
@@ -130,8 +111,8 @@ static bool kill_v1(struct daemon_worker_group *group)
 {
 	int fd;
 
-	write_in(group->folder, "freezer.state", "FROZEN");
-	fd = open_in(group->folder, "freezer.state", O_RDONLY);
+	daemon_group_write(group->folder, "freezer.state", "FROZEN");
+	fd = daemon_group_open(group->folder, "freezer.state", O_RDONLY);
 	thaws = fd < 0 || has_word(fd, "FROZEN") || group->tries % FREEZE_TRIES == FREEZE_TRIES - 1;
 	if (fd >= 0)
 		close(fd);
@@ -243,14 +224,7 @@ int daemon_worker_group_enter(const struct daemon_worker_group *group)
 {
 	if (!group->moves)
 		return 0;
-	return write_in(group->folder, group->way == VCUDA_GROUP_V1 ? "tasks" : "cgroup.procs", "0");
-}
-
-void daemon_worker_group_drop(struct daemon_worker_group *group)
-{
-	if (group->folder)
-		is_removed(group->folder);
-	forget(group);
+	return daemon_group_write(group->folder, group->way == VCUDA_GROUP_V1 ? "tasks" : "cgroup.procs", "0");
 }
 
 void daemon_worker_group_end(struct daemon_worker_group *group, void (*empty)(struct daemon_worker_group *group))
@@ -262,8 +236,10 @@ void daemon_worker_group_end(struct daemon_worker_group *group, void (*empty)(st
 
 /* ---- vcudad's own ---- */
 
-static bool is_worker(pid_t child)
+static bool is_known(pid_t child)
 {
+	if (daemon_helper_is(child))
+		return true;
 	vcuda_list_for_each (entry, &state.groups)
 		if (container_of(entry, struct daemon_worker_group, entry)->worker == child)
 			return true;
@@ -281,94 +257,61 @@ static void strays_ended(void)
 			step(group);
 }
 
-/* In clock ticks since the start of the machine; 0: it cannot be read. */
-static unsigned long long start_of(pid_t process)
-{
-	unsigned long long start = 0;
-	char path[64], text[1024];
-	const char *rest;
-	ssize_t bytes;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", process);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	text[bytes > 0 ? bytes : 0] = '\0';
-	/* The process's name, in parentheses, may have blanks and parentheses of its own. */
-	rest = strrchr(text, ')');
-	if (!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-			    &start) != 1)
-		return 0;
-	return start;
-}
-
-/* Numbers of processes mean something in their namespace only. */
-static unsigned long long own_namespace(void)
-{
-	struct stat own;
-
-	return stat("/proc/self/ns/pid", &own) ? 0 : own.st_ino;
-}
-
-static bool is_gone(pid_t process, unsigned long long start)
-{
-	unsigned long long now = start_of(process);
-
-	return now ? now != start : kill(process, 0) && errno == ESRCH;
-}
-
-/* Is it the group of a vcudad that is gone? */
-static bool is_stale(const char *name)
-{
-	unsigned long long namespace, start;
-	int process, length = 0;
-
-	return sscanf(name, "vcudad-%llu-%d-%llu%n", &namespace, &process, &start, &length) == 3 && !name[length] &&
-	       namespace == own_namespace() && is_gone(process, start);
-}
-
-static void stale_empty(struct daemon_worker_group *group)
+static void orphan_empty(struct daemon_worker_group *group)
 {
 	free(group);
 }
 
-static void end_stale(const char *folder, const char *name)
+/* Takes `folder`, of a group without an owner, and kills what is in it. */
+static void end_orphan(char *folder, enum vcuda_group_way way)
 {
 	struct daemon_worker_group *group = malloc(sizeof(*group));
 
-	if (!group)
-		return;
-	group_init(group, state.way);
-	if (asprintf(&group->folder, "%s/%s", folder, name) < 0) {
-		vcuda_list_remove(&group->entry);
-		free(group);
+	if (!group) {
+		free(folder);
 		return;
 	}
-	vcuda_log_debug("%s was left behind by a vcudad that is gone: its processes are killed", group->folder);
-	daemon_worker_group_end(group, stale_empty);
+	group_init(group, way);
+	group->folder = folder;
+	daemon_worker_group_end(group, orphan_empty);
 }
 
-static void end_all_stale(const char *folder)
+/* Processes in it may be alive: the worker may have started some, and its mapper ends after it. */
+void daemon_worker_group_drop(struct daemon_worker_group *group)
+{
+	if (group->folder && !is_removed(group->folder)) {
+		end_orphan(group->folder, group->way);
+		group->folder = NULL;
+	}
+	forget(group);
+}
+
+static void end_stale(const char *folder, const char *name, enum vcuda_group_way way)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%s", folder, name) < 0)
+		return;
+	vcuda_log_debug("%s was left behind by a vcudad that is gone: its processes are killed", path);
+	end_orphan(path, way);
+}
+
+void daemon_worker_groups_end_stale(const char *folder, enum vcuda_group_way way)
 {
 	DIR *directory = opendir(folder);
 	struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (is_stale(entry->d_name))
-			end_stale(folder, entry->d_name);
+		if (daemon_own_group_is_stale(entry->d_name))
+			end_stale(folder, entry->d_name, way);
 	if (directory)
 		closedir(directory);
 }
 
-/* Below vcudad's own group, `folder`. */
-static bool make_own(const char *folder)
+const char *daemon_worker_groups_folder(enum vcuda_group_way *way)
 {
-	int length = snprintf(state.folder, sizeof(state.folder), "%s/vcudad-%llu-%d-%llu", folder, own_namespace(),
-			      getpid(), start_of(getpid()));
-
-	return length < (int)sizeof(state.folder) && !mkdir(state.folder, 0755);
+	*way = state.way;
+	return state.folder;
 }
 
 static bool use(enum vcuda_group_way way)
@@ -378,9 +321,9 @@ static bool use(enum vcuda_group_way way)
 	state.way = way;
 	if (way == VCUDA_GROUP_NONE)
 		return daemon_strays_adopt();
-	if (!vcuda_group_works(way, folder) || !make_own(folder))
+	if (!vcuda_group_works(way, folder) || daemon_own_group_make(folder, "", state.folder))
 		return false;
-	end_all_stale(folder);
+	daemon_worker_groups_end_stale(folder, way);
 	return true;
 }
 
@@ -402,17 +345,18 @@ int daemon_worker_groups_open(struct daemon_loop *loop)
 
 	state.loop = loop;
 	vcuda_list_init(&state.groups);
-	daemon_strays_open(loop, is_worker, strays_ended);
+	daemon_strays_open(loop, is_known, strays_ended);
 	if (use_first(only))
 		return 0;
 	if (only) {
 		vcuda_log("VCUDA_TEST_GROUPS=%s does not work here", only);
 		return -EOPNOTSUPP;
 	}
-	vcuda_log("processes that a worker starts outlive it: vcudad may make no control groups (see vcuda doctor), and "
-		  "%s",
-		  getpid() == 1 ? "is process 1 of a container: start it behind an init, as by `docker run --init`"
-				: "this system has no list of a process's children (CONFIG_PROC_CHILDREN)");
+	vcuda_log(
+		"processes that a worker starts outlive it: vcudad may make no control groups (see vcuda doctor), and "
+		"%s",
+		getpid() == 1 ? "is process 1 of a container: start it behind an init, as by `docker run --init`"
+			      : "this system has no list of a process's children (CONFIG_PROC_CHILDREN)");
 	return 0;
 }
 

@@ -47,6 +47,12 @@ int daemon_worker_groups_open(struct daemon_loop *loop);
 /* Removes vcudad's own group. */
 void daemon_worker_groups_close(void);
 
+/* vcudad's own group, in which those of workers are, and how they are ended; with VCUDA_GROUP_NONE there is none. */
+const char *daemon_worker_groups_folder(enum vcuda_group_way *way);
+
+/* Ends the groups in `folder`, a group that vcudad is in, of daemons that were killed. */
+void daemon_worker_groups_end_stale(const char *folder, enum vcuda_group_way way);
+
 /* 0 or -errno. */
 int daemon_worker_group_make(struct daemon_worker_group *group);
 
@@ -57,7 +63,7 @@ int daemon_worker_group_make(struct daemon_worker_group *group);
 pid_t daemon_worker_group_fork(struct daemon_worker_group *group);
 int daemon_worker_group_enter(const struct daemon_worker_group *group);
 
-/* The worker did not start, or was waited for before it had a guest. */
+/* The worker did not start, or was waited for before it had a guest. What it left in its group is killed later. */
 void daemon_worker_group_drop(struct daemon_worker_group *group);
 
 /*

@@ -95,10 +95,20 @@ int daemon_worker_log_open(struct daemon_worker_log *log, struct daemon_loop *lo
 	return 0;
 }
 
+/* Of all workers of this vcudad. */
+static struct daemon_log_bucket *bucket_of_all(void)
+{
+	static struct daemon_log_bucket all;
+
+	if (!all.refilled)
+		daemon_log_bucket_init(&all, daemon_now());
+	return &all;
+}
+
 void daemon_worker_log_start(struct daemon_worker_log *log, pid_t worker)
 {
 	log->worker = worker;
-	daemon_log_lines_init(&log->lines, worker, daemon_now(), emit);
+	daemon_log_lines_init(&log->lines, worker, bucket_of_all(), daemon_now(), emit);
 	pause_expired(&log->pause_timer);
 }
 

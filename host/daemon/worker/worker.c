@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "options/quotas.h"
 #include "worker/launch.h"
+#include "worker/memory-group.h"
 #include "worker/worker-table.h"
 #include "worker/worker.h"
 
@@ -121,6 +123,11 @@ static void reply_expired(struct daemon_timer *timer)
 {
 	struct daemon_worker *w = container_of(timer, struct daemon_worker, reply_timer);
 
+	/* The next turn of a VM with a small share may be far away. */
+	if (w->ledger.stopped) {
+		daemon_timer_set(w->loop, timer, DAEMON_WORKER_REPLY_MS);
+		return;
+	}
 	vcuda_log_peer("worker %d (guest process %u of user %u) did not answer within %d s: it is killed", w->pid,
 		       w->guest.pid, w->guest.uid, DAEMON_WORKER_REPLY_MS / 1000);
 	daemon_worker_kill(w);
@@ -140,8 +147,25 @@ static void describe_end(const struct daemon_worker *w, const siginfo_t *info)
 	/* One that fails may be told to end before it is reaped: the failure takes its time to end. */
 	if (w->ending && info->si_status == SIGKILL)
 		return;
+	if (w->greedy) {
+		vcuda_log_peer("worker %d (guest process %u of user %u) was killed by the kernel: all workers together "
+			       "have the host's memory that they may have (raise --max-host-memory)",
+			       w->pid, w->guest.pid, w->guest.uid);
+		return;
+	}
 	name = sigabbrev_np(info->si_status);
 	vcuda_log_peer("worker %d was killed by SIG%s (%s)", w->pid, name ? name : "?", strsignal(info->si_status));
+}
+
+/* The kernel is asked about each worker that SIGKILL has ended, also where vcudad has sent the signal. */
+static bool is_greedy(const struct daemon_worker *w, const siginfo_t *info)
+{
+	bool is_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
+
+	if (!is_killed || !daemon_memory_group_has_killed() || w->ending)
+		return false;
+	daemon_quota_refuse(DAEMON_QUOTA_HOST_MEMORY);
+	return true;
 }
 
 /* Neither the worker nor its mapper reaches the guest's memory any more. */
@@ -152,6 +176,7 @@ static void worker_free(struct daemon_worker *w)
 	daemon_timer_clear(&w->late_timer);
 	/* Before others learn from the table that it is gone, and ask for its memory. */
 	daemon_ledger_close(&w->ledger);
+	daemon_gate_drop(&w->gate);
 	daemon_worker_table_remove(w->pid);
 	daemon_mapper_close(&w->mapper);
 	w->ops->reaped(w);
@@ -177,8 +202,10 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 
 	if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
 		return;
+	daemon_ledger_end_work(&w->ledger);
 	/* The worker's last words come before the line about its end. */
 	daemon_worker_log_close(&w->log);
+	w->greedy |= is_greedy(w, &info);
 	describe_end(w, &info);
 	close_channel(w);
 	daemon_source_remove(w->loop, &w->exit_source);
@@ -318,6 +345,7 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 	w->exit_source = (struct daemon_source){.fd = -1, .ready = exit_ready};
 	w->channel_source = (struct daemon_source){.fd = -1, .ready = channel_ready};
 	w->notify_source = (struct daemon_source){.fd = -1, .ready = notify_ready};
+	daemon_gate_init(&w->gate, loop);
 	daemon_mapper_init(&w->mapper);
 	w->mapper.may_map = may_map;
 	w->mapper.ended = mapper_ended;
@@ -331,17 +359,25 @@ static struct daemon_worker *worker_new(struct daemon_loop *loop, const struct d
 
 static void ledger_broken(struct daemon_ledger_row *row)
 {
-	daemon_worker_kill(container_of(row, struct daemon_worker, ledger));
+	struct daemon_worker *w = container_of(row, struct daemon_worker, ledger);
+
+	w->greedy = row->over;
+	daemon_worker_kill(w);
+}
+
+static void gate_broken(struct daemon_gate *gate)
+{
+	daemon_worker_kill(container_of(gate, struct daemon_worker, gate));
 }
 
 static int launch_in_group(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind,
-			   int fd, int log, int ledger, int mapper)
+			   int fd, int log, int ledger, int mapper, int gate)
 {
 	int status = daemon_worker_group_make(&w->group);
 
 	if (status)
 		return status;
-	status = daemon_launch(options, kind, fd, log, ledger, mapper, &w->group, &w->pid, &w->pidfd);
+	status = daemon_launch(options, kind, fd, log, ledger, mapper, gate, &w->group, &w->pid, &w->pidfd);
 	if (status)
 		daemon_worker_group_drop(&w->group);
 	return status;
@@ -349,15 +385,18 @@ static int launch_in_group(struct daemon_worker *w, const struct daemon_options 
 
 static int launch(struct daemon_worker *w, const struct daemon_options *options, enum daemon_launch_kind kind, int fd)
 {
-	int log, ledger = -1, mapper = -1, status = daemon_worker_log_open(&w->log, w->loop, &log);
+	int log, ledger = -1, mapper = -1, gate = -1, status = daemon_worker_log_open(&w->log, w->loop, &log);
 
 	if (status)
 		return status;
 	status = daemon_ledger_open(&w->ledger, w->loop, &ledger);
+	if (!status)
+		status = daemon_gate_make(&w->gate, &gate);
 	if (!status && options->mapper && kind != DAEMON_LAUNCH_LOCAL)
 		status = daemon_mapper_open(&w->mapper, w->loop, &mapper);
 	if (!status)
-		status = launch_in_group(w, options, kind, fd, log, ledger, mapper);
+		status = launch_in_group(w, options, kind, fd, log, ledger, mapper, gate);
+	close_fd(&gate);
 	close_fd(&mapper);
 	close_fd(&ledger);
 	close(log);
@@ -366,6 +405,7 @@ static int launch(struct daemon_worker *w, const struct daemon_options *options,
 		return 0;
 	}
 	daemon_mapper_close(&w->mapper);
+	daemon_gate_drop(&w->gate);
 	daemon_ledger_close(&w->ledger);
 	daemon_worker_log_close(&w->log);
 	return status;
@@ -384,6 +424,8 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 	status = daemon_source_add(w->loop, &w->exit_source, w->pidfd, EPOLLIN);
 	if (!status)
 		status = daemon_ledger_start(&w->ledger, w->pid, &w->guest.pid, ledger_broken);
+	if (!status)
+		status = daemon_gate_start(&w->gate, options, &w->guest.pid, gate_broken);
 	if (status) {
 		daemon_source_remove(w->loop, &w->exit_source);
 		kill(w->pid, SIGKILL);
@@ -392,6 +434,7 @@ static int worker_run(struct daemon_worker *w, const struct daemon_options *opti
 		daemon_worker_group_drop(&w->group);
 		daemon_mapper_close(&w->mapper);
 		daemon_worker_log_close(&w->log);
+		daemon_gate_drop(&w->gate);
 		daemon_ledger_close(&w->ledger);
 		return status;
 	}

@@ -19,6 +19,7 @@
 #include "loop/loop.h"
 #include "mapper/mapper.h"
 #include "options/options.h"
+#include "worker/gate.h"
 #include "worker/worker-group.h"
 #include "worker/worker-log.h"
 
@@ -53,6 +54,7 @@ struct daemon_worker {
 	int channel, doorbell, notify; /* -1: none, or closed */
 	struct daemon_worker_log log;
 	struct daemon_ledger_row ledger;
+	struct daemon_gate gate;
 	struct daemon_worker_group group;
 	struct daemon_mapper mapper;
 	struct daemon_source exit_source, channel_source, notify_source;
@@ -64,6 +66,7 @@ struct daemon_worker {
 	uint64_t next_cookie;
 	bool exited; /* it and its group, while its mapper runs still */
 	bool unfit;  /* it ended with VCUDA_CHANNEL_UNFIT */
+	bool greedy; /* it was over a quota: the kernel killed it, or the ledger had it killed */
 	bool ending; /* told to end, or killed: an end is no news */
 	bool quiet;  /* it is none either way */
 };

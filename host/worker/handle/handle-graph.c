@@ -15,6 +15,7 @@
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
 #include "session/destroy.h"
+#include "session/ledger.h"
 #include "session/session.h"
 
 /* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
@@ -130,7 +131,7 @@ static CUresult account(struct device_graph *k, uint64_t bytes)
 	bool fits;
 
 	pthread_mutex_lock(&list_lock);
-	fits = bytes <= MOST_BYTES && all_bytes <= MOST_BYTES - bytes;
+	fits = bytes <= MOST_BYTES && all_bytes <= MOST_BYTES - bytes && worker_ledger_host_room(bytes);
 	if (fits) {
 		all_bytes += bytes;
 		k->bytes += bytes;

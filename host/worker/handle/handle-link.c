@@ -12,12 +12,16 @@
 #include <stdlib.h>
 
 #include "session/dispatch.h"
+#include "session/ledger.h"
 #include "protocol/handlers.h"
 #include "images/image.h"
 #include "images/jit.h"
 
 /* What the parts of all links of one guest process may have together. */
 #define MOST_BYTES (1ull << 30)
+
+/* The software GPU copies a part twice while it takes it: into the link, and to read it. */
+#define COPIES 2
 
 struct link {
 	struct link *next;  /* with the number of users, under the links' lock */
@@ -186,23 +190,34 @@ struct part {
 	struct worker_image *image;
 };
 
-static CUresult add_part(struct worker_session *s, struct link *l, void *arguments)
+/* A part that the link has accounted. */
+static CUresult hand_over(struct worker_session *s, struct link *l, const struct part *part)
 {
-	const struct part *part = arguments;
 	struct worker_image *image = part->image;
 	struct worker_jit_options numbers = worker_image_numbers(image);
 	CUresult result;
 
-	if (l->linked)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!account(l, image->bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* a part has no logs of its own: the driver may not write to them after this */
 	result = s->ops->cuLinkAddData_v2(l->state, (int)part->args->type, image->data, image->bytes,
 					  (void *)(uintptr_t)part->args->name, numbers.count, numbers.options,
 					  numbers.values);
 	if (result != CUDA_SUCCESS)
 		unaccount(l, image->bytes);
+	return result;
+}
+
+static CUresult add_part(struct worker_session *s, struct link *l, void *arguments)
+{
+	const struct part *part = arguments;
+	uint64_t bytes = part->image->bytes;
+	CUresult result;
+
+	if (l->linked)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!worker_ledger_host_hold(COPIES * bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = account(l, bytes) ? hand_over(s, l, part) : CUDA_ERROR_OUT_OF_MEMORY;
+	worker_ledger_host_release(COPIES * bytes);
 	return result;
 }
 

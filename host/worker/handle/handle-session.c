@@ -9,6 +9,7 @@
 #include "protocol/handlers.h"
 #include "common/log.h"
 #include "queue/fences.h"
+#include "session/ledger.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
 #include "process/warm.h"
@@ -82,9 +83,15 @@ static bool load(struct worker_session *s, const char *environment)
 		return false;
 	if (!worker_sandbox_close(!strcmp(worker_loaded.ops->name, "cpu")))
 		_exit(1);
+	s->release = worker_loaded.release;
+	s->restore = worker_loaded.restore;
+	s->has_shared = worker_loaded.has_shared;
 	s->ops = worker_loaded.ops;
-	if (worker_loaded.count_memory)
+	/* The software GPU's memory is the host's. */
+	if (worker_loaded.count_memory) {
 		worker_loaded.count_memory(worker_table_bytes());
+		worker_ledger_count_host();
+	}
 	if (worker_loaded.share_scope && worker_table_is_vm())
 		worker_loaded.share_scope(worker_table_same_guest);
 	return true;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "protocol/handlers.h"
-#include "host-nvml.h"
+#include "host/backend-cuda/nvml.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
 
@@ -19,12 +19,12 @@ static bool is_cuda(const struct worker_session *s)
 CUresult vcuda_handle_vcudaSystemInfo(struct worker_session *s, struct vcuda_args_vcudaSystemInfo *a)
 {
 	if (is_cuda(s))
-		worker_host_driver_version(a->info.driver_version, sizeof(a->info.driver_version));
+		backend_nvml_driver_version(a->info.driver_version, sizeof(a->info.driver_version));
 	return CUDA_SUCCESS;
 }
 
 /* With a GPU the host's library knows how much memory each worker has, and on which device. */
-static uint64_t find(const struct worker_host_process *all, int count, const struct vcuda_worker_table_slot *slot)
+static uint64_t find(const struct backend_process *all, int count, const struct vcuda_worker_table_slot *slot)
 {
 	for (int i = 0; i < count; i++)
 		if (all[i].pid == (uint32_t)atomic_load(&slot->worker))
@@ -32,7 +32,7 @@ static uint64_t find(const struct worker_host_process *all, int count, const str
 	return 0;
 }
 
-static void list(struct vcuda_args_vcudaProcesses *a, const struct worker_host_process *host, int host_count,
+static void list(struct vcuda_args_vcudaProcesses *a, const struct backend_process *host, int host_count,
 		 bool counted)
 {
 	const struct vcuda_worker_table_slot *slot;
@@ -53,7 +53,7 @@ static void list(struct vcuda_args_vcudaProcesses *a, const struct worker_host_p
 
 CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args_vcudaProcesses *a)
 {
-	struct worker_host_process *host = NULL;
+	struct backend_process *host = NULL;
 	char id[16] = "";
 	int count = -1;
 
@@ -63,7 +63,7 @@ CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args
 		host = calloc(HOST_PROCESSES, sizeof(*host));
 		if (host && s->ops->cuDeviceGetPCIBusId &&
 		    s->ops->cuDeviceGetPCIBusId(id, sizeof(id), a->dev) == CUDA_SUCCESS)
-			count = worker_host_processes(id, host, HOST_PROCESSES);
+			count = backend_nvml_processes(id, host, HOST_PROCESSES);
 	}
 	list(a, host, count, !is_cuda(s));
 	free(host);

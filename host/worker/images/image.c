@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "ring/ring.h"
+#include "session/ledger.h"
 
 /* What one guest process may ship and not yet have loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)
@@ -41,7 +42,8 @@ static bool account(uint64_t bytes)
 	bool fits;
 
 	pthread_mutex_lock(&images_lock);
-	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) + images_bytes <= MAX_IMAGE_BYTES;
+	fits = bytes <= MAX_IMAGE_BYTES && cost(bytes) + images_bytes <= MAX_IMAGE_BYTES &&
+	       worker_ledger_host_hold(cost(bytes));
 	if (fits)
 		images_bytes += cost(bytes);
 	pthread_mutex_unlock(&images_lock);
@@ -53,6 +55,7 @@ static void unaccount(uint64_t bytes)
 	pthread_mutex_lock(&images_lock);
 	images_bytes -= cost(bytes);
 	pthread_mutex_unlock(&images_lock);
+	worker_ledger_host_release(cost(bytes));
 }
 
 /* NULL: destroyed; another thread of the guest may have done that while this call was on its way. */
@@ -136,11 +139,11 @@ void worker_image_release(struct worker_image *image)
 
 	pthread_mutex_lock(&images_lock);
 	last = !--image->users;
-	if (last)
-		images_bytes -= cost(image->bytes);
 	pthread_mutex_unlock(&images_lock);
-	if (last)
-		give_memory(image);
+	if (!last)
+		return;
+	unaccount(image->bytes);
+	give_memory(image);
 }
 
 CUresult worker_image_with(struct worker_session *s, vcuda_image handle,

@@ -100,6 +100,12 @@ struct worker_mappings *worker_mappings_create(void)
 	return w;
 }
 
+void worker_mappings_leave(const struct worker_mappings *w)
+{
+	for (unsigned int i = 0; i < w->reserved_count; i++)
+		munmap((void *)w->reserved[i].start, w->reserved[i].end - w->reserved[i].start);
+}
+
 void worker_mappings_destroy(struct worker_mappings *w)
 {
 	if (!w)
@@ -107,8 +113,7 @@ void worker_mappings_destroy(struct worker_mappings *w)
 	while (w->first)
 		if (worker_mapping_remove(w, w->first->address, w->first->length))
 			break;
-	for (unsigned int i = 0; i < w->reserved_count; i++)
-		munmap((void *)w->reserved[i].start, w->reserved[i].end - w->reserved[i].start);
+	worker_mappings_leave(w);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

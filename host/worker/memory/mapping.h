@@ -43,6 +43,9 @@ struct worker_mapping_extent {
 struct worker_mappings *worker_mappings_create(void);
 void worker_mappings_destroy(struct worker_mappings *w);
 
+/* In a process that was forked from the worker: it has no memory of the guest any more, nor the reserved ranges. */
+void worker_mappings_leave(const struct worker_mappings *w);
+
 /*
  * The back end is a guest of another host: the second arena is its own, and mappings of one extent keep their files,
  * for it to hand on. Called before it is initialised.

@@ -2,7 +2,7 @@
 #include "process/backend-load.h"
 
 #include <dlfcn.h>
-#include <libgen.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,33 +12,22 @@
 #include "common/trace-point.h"
 #include "common/share.h"
 #include "host/backend-cuda/backend-cuda.h"
+#include "host/backend-cuda/ipc.h"
+#include "host/sandbox/worker-files.h"
 #include "memory/mapping.h"
+#include "process/compiler.h"
 #include "session/ledger.h"
 #include "protocol/ipc/layout.h"
 
 #define CPU_LIBRARY "libvcuda-cpu.so"
 
-/* Beside the worker, in its own folder in a build tree, in the same installation. */
-static const char *const places[] = {"", "../../softgpu/", VCUDA_CPU_FROM_WORKER "/"};
-
-#define PLACES (sizeof(places) / sizeof(places[0]))
-
 const char *const *worker_backend_folders(void)
 {
-	static char folders[PLACES][PATH_MAX + 64];
-	static const char *list[PLACES + 1];
-	char self[PATH_MAX];
-	ssize_t n = list[0] ? 0 : readlink("/proc/self/exe", self, sizeof(self) - 1);
+	static char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (n <= 0)
-		return list;
-	self[n] = 0;
-	dirname(self);
-	for (size_t i = 0; i < PLACES; i++) {
-		snprintf(folders[i], sizeof(folders[i]), "%s/%s", self, places[i]);
-		list[i] = folders[i];
-	}
-	return list;
+	self[n > 0 ? n : 0] = 0;
+	return worker_library_folders(self);
 }
 
 /* There, else wherever the loader looks. */
@@ -55,11 +44,35 @@ static void *open_cpu_library(void)
 	return library ? library : dlopen(CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
 
-static bool load_cpu(struct worker_backend *backend, void **handle, char *why, size_t size)
+/* While the software GPU has no thread yet, and so no thread holds a lock of the compiler. */
+static bool start_compiler(void *library, struct worker_mappings *mappings, char *why, size_t size)
+{
+	vcuda_compile compile = (vcuda_compile)dlsym(library, "vcuda_cpu_compile");
+	void (*use)(const struct vcuda_compiler *) =
+		(void (*)(const struct vcuda_compiler *))dlsym(library, "vcuda_cpu_compile_with");
+	int err = compile && use ? worker_compiler_start(compile, mappings) : -ENOSYS;
+
+	if (err) {
+		snprintf(why, size, "cannot start the process that starts compilers: %s", strerror(-err));
+		return false;
+	}
+	use(&worker_compiler);
+	return true;
+}
+
+static void kernel_takes_too_long(void)
+{
+	worker_ledger_refused(VCUDA_LEDGER_KERNEL_SECONDS);
+}
+
+static bool load_cpu(struct worker_backend *backend, struct worker_mappings *mappings, void **handle, char *why,
+		     size_t size)
 {
 	void *library = *handle = open_cpu_library();
 	const struct vcuda_backend_ops *(*get)(void) = NULL;
 	void (*meter)(const struct vcuda_meter *);
+	void (*turns)(const struct vcuda_turns *);
+	void (*limit_kernels)(uint64_t, void (*)(void));
 
 	if (library)
 		get = (const struct vcuda_backend_ops *(*)(void))dlsym(library, "vcuda_backend_cpu");
@@ -72,9 +85,17 @@ static bool load_cpu(struct worker_backend *backend, void **handle, char *why, s
 	meter = (void (*)(const struct vcuda_meter *))dlsym(library, "vcuda_cpu_meter");
 	if (meter)
 		meter(&worker_ledger_meter);
+	limit_kernels = (void (*)(uint64_t, void (*)(void)))dlsym(library, "vcuda_cpu_limit_kernels");
+	if (limit_kernels)
+		limit_kernels(worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS), kernel_takes_too_long);
+	turns = (void (*)(const struct vcuda_turns *))dlsym(library, "vcuda_cpu_turns");
+	if (turns && worker_ledger_turns())
+		turns(worker_ledger_turns());
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
 	backend->share_scope = (void (*)(bool (*)(pid_t)))dlsym(library, "vcuda_cpu_share_scope");
-	return true;
+	backend->release = (int (*)(int))dlsym(library, "vcuda_cpu_release");
+	backend->restore = (int (*)(void))dlsym(library, "vcuda_cpu_restore");
+	return start_compiler(library, mappings, why, size);
 }
 
 /*
@@ -126,6 +147,16 @@ static void nested_ranges(struct worker_backend *backend, CUresult (*host)(vcuda
 	backend->range_count = info.range_count;
 }
 
+/* Workers see no socket of another vcudad but the one that VCUDA_SOCKET names (host/sandbox/worker-files.c). */
+static void say_own_driver(char *why, size_t size)
+{
+	size_t n = strlen(why);
+
+	snprintf(why + n, size - n,
+		 "; it is virtio-cuda's own, which needs /dev/vcuda, or a socket that VCUDA_SOCKET names in "
+		 "vcudad's environment");
+}
+
 static bool load_cuda(struct worker_backend *backend, struct worker_mappings *mappings, char *why, size_t size)
 {
 	CUresult (*host)(vcuda_host_info * info);
@@ -134,14 +165,19 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 	if (backend->ops && host)
 		worker_mappings_nest(mappings);
 	if (!backend->ops || !init(backend, why, size)) {
+		if (backend->ops && host)
+			say_own_driver(why, size);
 		backend->ops = NULL;
 		return false;
 	}
+	if (worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS) != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
+		vcuda_log("--max-kernel-time has no effect here: only the software GPU ends kernels");
 	if (host)
 		nested_ranges(backend, host);
 	else
 		cuda_ranges(backend);
 	backend->share_scope = vcuda_share_scope;
+	backend->has_shared = backend_has_shared;
 	return true;
 }
 
@@ -155,7 +191,7 @@ bool worker_backend_load(struct worker_backend *backend, struct worker_mappings 
 	worker_ledger_join();
 	if (try_cuda && load_cuda(backend, mappings, cuda_why, sizeof(cuda_why)))
 		return true;
-	if (try_cpu && load_cpu(backend, &library, cpu_why, sizeof(cpu_why))) {
+	if (try_cpu && load_cpu(backend, mappings, &library, cpu_why, sizeof(cpu_why))) {
 		if (init(backend, cpu_why, sizeof(cpu_why))) {
 			cpu_range(backend, library);
 			return true;

@@ -18,6 +18,11 @@ struct worker_backend {
 	void (*count_memory)(
 		_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
+	/* Software GPU only, else NULL: softgpu/backend-cpu.h. */
+	int (*release)(int fd);
+	int (*restore)(void);
+	/* The cuda back end only, else NULL: host/backend-cuda/ipc.h. */
+	bool (*has_shared)(void);
 	/* Both: which workers may be given memory, and be asked for it (common/share.h). */
 	void (*share_scope)(bool (*same_guest)(pid_t worker));
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own
@@ -26,7 +31,7 @@ struct worker_backend {
 	unsigned int range_count;
 };
 
-/* The folders where our own libraries may be; ends with NULL. First called before there are other threads. */
+/* The folders where our own libraries may be; ends with NULL. Not thread-safe. */
 const char *const *worker_backend_folders(void);
 
 /*

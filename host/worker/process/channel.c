@@ -20,7 +20,7 @@
 #include "process/channel-serve.h"
 #include "protocol/control.h"
 #include "protocol/ipc/layout.h"
-#include "protocol/ipc/ledger.h"
+#include "protocol/ipc/gate.h"
 #include "memory/direct.h"
 #include "common/log.h"
 #include "common/trace-point.h"
@@ -176,6 +176,7 @@ static int attach_local(struct worker_session *s, struct request *q)
 		      0);
 	if (s->shm == MAP_FAILED)
 		return -errno;
+	madvise(s->shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	s->doorbell = q->fds[1];
 	s->notify = -1;
 	return 0;
@@ -219,9 +220,11 @@ static int map_shared_area(struct worker_session *s, const struct request *q)
 		err = -EINVAL;
 	if (!err)
 		err = worker_mapper_map((uintptr_t)at, extents, q->m.extents, true);
-	if (!err)
-		s->shm = at;
-	return err;
+	if (err)
+		return err;
+	madvise(at, bytes, MADV_DONTFORK);
+	s->shm = at;
+	return 0;
 }
 
 static int attach_virtio(struct worker_session *s, struct request *q)
@@ -326,7 +329,7 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
  * freed. */
 static void keep_descriptors(int state)
 {
-	close_range(VCUDA_LEDGER_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+	close_range(VCUDA_GATE_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 	fcntl(state, F_SETFD, 0);
 	for (unsigned int i = 0; i < attached.fd_count; i++)
 		fcntl(attached.fds[i], F_SETFD, 0);

@@ -3,44 +3,36 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "process/worker.h"
+#include "protocol/ipc/channel.h"
 
 const char *worker_backend = "auto";
 struct worker_mappings *worker_mappings;
 struct worker_backend worker_loaded;
 
-enum stage { COLD, LOADING, LOADED, DONE };
-
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t moved;
-	enum stage stage;
-	bool started; /* a thread is, or was, at it */
-	bool loaded;  /* the back end can be used */
-	bool has;     /* `context` is retained, and the guest does not know */
+	pthread_cond_t ended;
+	bool started;
+	bool loaded; /* the back end can be used */
+	bool works;  /* the thread that makes the context has not ended */
+	bool has;    /* `context` is retained, and the guest does not know */
 	_Atomic bool claimed;
 	int device;
 	unsigned int flags; /* of the device's primary context before it was retained */
 	CUcontext context;
-} warm = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER, .device = -1};
+} warm = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER, .device = -1};
 
-static void move_to(enum stage stage)
+/* The caller holds the lock. */
+static void wait_for_context(void)
 {
-	pthread_mutex_lock(&warm.lock);
-	warm.stage = stage;
-	pthread_cond_broadcast(&warm.moved);
-	pthread_mutex_unlock(&warm.lock);
-}
-
-/* The caller holds the lock. A worker that was not warmed never waits. */
-static void wait_for(enum stage stage)
-{
-	while (warm.started && warm.stage < stage)
-		pthread_cond_wait(&warm.moved, &warm.lock);
+	while (warm.works)
+		pthread_cond_wait(&warm.ended, &warm.lock);
 }
 
 static bool make_context(void)
@@ -63,32 +55,46 @@ static bool make_context(void)
 
 static void *run(void *unused)
 {
-	bool good;
-
-	warm.loaded = good = worker_backend_load(&worker_loaded, worker_mappings, worker_backend);
-	move_to(LOADED);
-	if (good && warm.device >= 0)
-		good = make_context();
-	/* The daemon starts another one, later. A guest process that came meanwhile hears of it as from any worker. */
-	if (!good && !atomic_load(&warm.claimed))
+	/* vcudad starts another worker, later. A guest process that came meanwhile hears of it as from any worker. */
+	if (!make_context() && !atomic_load(&warm.claimed))
 		_exit(1);
-	move_to(DONE);
+	pthread_mutex_lock(&warm.lock);
+	warm.works = false;
+	pthread_cond_broadcast(&warm.ended);
+	pthread_mutex_unlock(&warm.lock);
 	return unused;
 }
 
-void worker_warm_start(int device)
+static void start_context(void)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 
-	warm.device = device;
-	warm.stage = LOADING;
-	warm.started = true;
+	warm.works = true;
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	if (pthread_create(&thread, &attributes, run, NULL))
-		warm.started = false;
+		warm.works = false;
 	pthread_attr_destroy(&attributes);
+}
+
+/* Whether a guest process has come. */
+static bool is_wanted(void)
+{
+	char byte;
+
+	return recv(VCUDA_CHANNEL_FD, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+void worker_warm_start(int device)
+{
+	warm.device = device;
+	warm.started = true;
+	warm.loaded = worker_backend_load(&worker_loaded, worker_mappings, worker_backend);
+	if (!warm.loaded && !is_wanted())
+		_exit(1);
+	if (warm.loaded && device >= 0)
+		start_context();
 }
 
 bool worker_warm_started(void)
@@ -106,7 +112,6 @@ bool worker_warm_backend(void)
 	bool loaded;
 
 	pthread_mutex_lock(&warm.lock);
-	wait_for(LOADED);
 	if (!warm.loaded)
 		warm.loaded = worker_backend_load(&worker_loaded, worker_mappings, worker_backend);
 	loaded = warm.loaded;
@@ -120,7 +125,7 @@ bool worker_warm_is_sound(void)
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&warm.lock);
-	ops = warm.stage == DONE && warm.has ? worker_loaded.ops : NULL;
+	ops = !warm.works && warm.has ? worker_loaded.ops : NULL;
 	/* One that is being made is as young as the guest process. */
 	if (ops && ops->cuCtxSynchronize) {
 		result = ops->cuCtxSetCurrent(warm.context);
@@ -139,7 +144,7 @@ bool worker_warm_take(CUdevice dev, CUcontext *context)
 	bool taken;
 
 	pthread_mutex_lock(&warm.lock);
-	wait_for(DONE);
+	wait_for_context();
 	taken = warm.has && warm.device == dev;
 	if (taken) {
 		warm.has = false;
@@ -154,7 +159,7 @@ bool worker_warm_hides(CUdevice dev, unsigned int *flags)
 	bool hides;
 
 	pthread_mutex_lock(&warm.lock);
-	wait_for(DONE);
+	wait_for_context();
 	hides = warm.has && warm.device == dev;
 	*flags = warm.flags;
 	pthread_mutex_unlock(&warm.lock);
@@ -164,7 +169,7 @@ bool worker_warm_hides(CUdevice dev, unsigned int *flags)
 void worker_warm_drop(void)
 {
 	pthread_mutex_lock(&warm.lock);
-	wait_for(DONE);
+	wait_for_context();
 	if (warm.has)
 		worker_loaded.ops->cuDevicePrimaryCtxRelease_v2(warm.device);
 	warm.has = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a warm worker does before it has a guest process, on a thread of its own: load the back end, initialise it, and
- * retain a device's primary context.
+ * A warm worker loads and initialises the back end before it has a guest process. Then, on a thread of its own, it
+ * retains a device's primary context.
  *
  * The guest sees none of it. Until it retains that context itself, calls on the device answer as if it were not there;
  * before it makes another context, or says how that one shall be, the context goes. All functions are thread-safe, and
@@ -15,8 +15,9 @@
 #include "protocol/cuda-abi.h"
 
 /*
- * Begins, after mappings have their addresses. device: whose context, -1: none. Where something fails while there is no
- * guest process yet, the worker ends with status 1.
+ * Returns when the back end is loaded. The software GPU's forks a process (process/compiler.h), so no other thread may
+ * be at work. Call it after mappings have their addresses. device: whose context, -1: none. Where something fails while
+ * there is no guest process yet, the worker ends with status 1.
  */
 void worker_warm_start(int device);
 bool worker_warm_started(void);
@@ -24,7 +25,7 @@ bool worker_warm_started(void);
 /* There is a guest process from now on: a failure is told to it. */
 void worker_warm_claim(void);
 
-/* worker_loaded is there, if need be loaded now or waited for. False: it cannot be, as the log says. */
+/* worker_loaded is there, if need be loaded now. False: it cannot be, as the log says. */
 bool worker_warm_backend(void);
 
 /* False: the context has failed while nobody used it (a GPU's error ends all contexts on it). */

@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include "queue/callback.h"
+#include "queue/compile-watch.h"
 #include "session/command.h"
 #include "session/dispatch.h"
 #include "common/log.h"
 #include "common/trace-point.h"
+#include "queue/gate.h"
 #include "queue/output.h"
 #include "common/probe.h"
 #include "queue/profile.h"
@@ -112,10 +114,37 @@ static void leave_context(struct worker_session *s, struct runner *r)
 	r->has_context = false;
 }
 
+/* What the driver answers at once, whatever the device does: the dispatcher is kept, and no follower made ready. */
+static bool is_prompt(unsigned int op)
+{
+	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
+}
+
 /* Its handler sees to the copies that are on their way. */
 static bool minds_copies(unsigned int op)
 {
 	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
+}
+
+/* What a back end compiles in the call, or reads to compile it later: a guest's program may take long. */
+static bool loads_code(unsigned int op)
+{
+	return op == VCUDA_OP_cuModuleLoadData || op == VCUDA_OP_cuLibraryLoadData || op == VCUDA_OP_vcudaLinkAdd ||
+	       op == VCUDA_OP_vcudaLinkComplete;
+}
+
+static CUresult call(struct worker_session *s, unsigned int op, struct vcuda_reader *reader, struct vcuda_arena *arena,
+		     struct vcuda_writer *w)
+{
+	struct worker_compile_watch watch;
+	CUresult result;
+
+	if (!loads_code(op))
+		return worker_dispatch_table[op](s, reader, arena, w);
+	worker_compile_watch_begin(&watch);
+	result = worker_dispatch_table[op](s, reader, arena, w);
+	worker_compile_watch_end(&watch);
+	return result;
 }
 
 static CUresult dispatch(struct worker_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
@@ -137,15 +166,22 @@ static CUresult dispatch(struct worker_session *s, struct runner *r, const struc
 		result = enter_context(s, r, c->context);
 		if (result != CUDA_SUCCESS)
 			return result;
-		result = worker_dispatch_table[c->op](s, &reader, &arena, w);
+		result = call(s, c->op, &reader, &arena, w);
 		leave_context(s, r);
 		return result;
 	}
 	/* Calls without a context may change the thread's current one behind our back, and end those of other threads.
 	 */
-	result = worker_dispatch_table[c->op](s, &reader, &arena, w);
+	result = call(s, c->op, &reader, &arena, w);
 	atomic_fetch_add(&dispatcher.context_calls, 1);
 	return result;
+}
+
+/* Not a query, and not a wait for what other commands have given the device. */
+static bool passes_gate(unsigned int op)
+{
+	return op < VCUDA_OP_LIMIT && !is_prompt(op) && op != VCUDA_OP_cuStreamSynchronize &&
+	       op != VCUDA_OP_cuEventSynchronize && op != VCUDA_OP_cuCtxSynchronize;
 }
 
 /* For probes. */
@@ -159,11 +195,16 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 	const struct vcuda_shm *shm = s->shm;
 	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
 	uint64_t start = profile ? now_ns() : 0;
+	bool is_gated = passes_gate(c->op);
 	CUresult result;
 
 	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
+	if (is_gated)
+		worker_gate_enter();
 	result = dispatch(s, r, c, w);
 	worker_command_end(s);
+	if (is_gated)
+		worker_gate_leave();
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
 		worker_profile_add(c->op, now_ns() - start);
@@ -263,12 +304,6 @@ static void answer(struct worker_session *s, const struct runner *r, CUresult re
 	memcpy(slot->data, r->reply, bytes);
 	if (vcuda_complete_slot(s->shm, c->slot, c->seq, (int32_t)result, bytes))
 		worker_dispatcher_wake_guest(s);
-}
-
-/* What the driver answers at once, whatever the device does: the dispatcher is kept, and no follower made ready. */
-static bool is_prompt(unsigned int op)
-{
-	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
 }
 
 static void run_prompt(struct worker_session *s, struct runner *r)

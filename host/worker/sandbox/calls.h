@@ -6,11 +6,13 @@
 #include <seccomp.h>
 #include <stdint.h>
 
-/* Which back end a rule is for. */
+/* Which back end a rule is for, or the processes that compile and the one that starts them. */
 enum {
 	CALLS_CPU = 1,
 	CALLS_CUDA = 2,
 	CALLS_BOTH = CALLS_CPU | CALLS_CUDA,
+	CALLS_COMPILER = 4,
+	CALLS_ALL = CALLS_BOTH | CALLS_COMPILER,
 };
 
 /* With any arguments. The list ends with -1: a negative number is a call of other machines. */
@@ -32,7 +34,7 @@ struct sandbox_call_rule {
 extern const struct sandbox_call_rule sandbox_allowed_rules[];
 extern const unsigned int sandbox_allowed_rule_count;
 
-/* The calls of this process on itself; the argument is its number. */
+/* The calls of a worker on itself; the argument is its number. */
 extern const struct sandbox_calls sandbox_allowed_on_self;
 
 /* Libraries go on with another way when these fail so. The arguments are none that a rule above allows. */

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <seccomp.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -32,19 +37,21 @@ static void read_driver_version(void)
 		fclose(f);
 }
 
-static void say(int number, const char *what)
+static void say(const char *name, int number, const char *what)
 {
-	char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
-
 	vcuda_log("sandbox: the system call %s (%d) is not on the list%s%s", name ? name : "?", number, driver, what);
-	free(name);
 }
 
 /* ---- end at an unknown call ---- */
 
+static const char *consequence = ": the worker ends";
+
 static void unknown_call(int signal, siginfo_t *info, void *context)
 {
-	say(info->si_syscall, ": the worker ends");
+	char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, info->si_syscall);
+
+	say(name, info->si_syscall, consequence);
+	free(name);
 	/* The handler is taken back by now. */
 	raise(signal);
 }
@@ -59,37 +66,58 @@ static int catch_unknown_calls(void)
 
 /* ---- log unknown calls, and let them go on ---- */
 
-/* Not by the library's functions, which make other calls than these two. */
-static void *watch(void *listener)
-{
-	static bool said[CALL_NUMBERS];
-	int fd = (int)(intptr_t)listener;
+static struct {
+	char *names[CALL_NUMBERS];
+	bool said[CALL_NUMBERS];
+	int listener;
+	sem_t begun;
+} watched;
 
+/*
+ * Not by the library's functions, which make other calls than these two. The thread allocates no memory: other threads
+ * may fork beside it, and the new process would find the allocator's locks held.
+ */
+static void *watch(void *unused)
+{
+	sem_post(&watched.begun);
 	for (;;) {
 		struct seccomp_notif call = {0};
 		struct seccomp_notif_resp answer = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 		int number;
 
-		if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &call))
+		if (ioctl(watched.listener, SECCOMP_IOCTL_NOTIF_RECV, &call))
 			continue;
 		number = call.data.nr;
-		if (number < 0 || number >= CALL_NUMBERS || !said[number])
-			say(number, "");
+		if (number < 0 || number >= CALL_NUMBERS)
+			say(NULL, number, "");
+		else if (!watched.said[number])
+			say(watched.names[number], number, "");
 		if (number >= 0 && number < CALL_NUMBERS)
-			said[number] = true;
+			watched.said[number] = true;
 		answer.id = call.id;
-		ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+		ioctl(watched.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 	}
-	return NULL;
+	return unused;
 }
 
+static void name_calls(void)
+{
+	for (int i = 0; i < CALL_NUMBERS; i++)
+		watched.names[i] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, i);
+}
+
+/* Returns when the thread has begun, because its beginning allocates memory. */
 static int start_watch(scmp_filter_ctx filter)
 {
-	int fd = seccomp_notify_fd(filter);
-
-	if (fd < 0)
-		return fd;
-	return vcuda_thread_start(watch, (void *)(intptr_t)fd) ? 0 : -EAGAIN;
+	watched.listener = seccomp_notify_fd(filter);
+	if (watched.listener < 0)
+		return watched.listener;
+	sem_init(&watched.begun, 0, 0);
+	if (!vcuda_thread_start(watch, NULL))
+		return -EAGAIN;
+	while (sem_wait(&watched.begun))
+		;
+	return 0;
 }
 
 /* ---- the filter ---- */
@@ -117,7 +145,8 @@ static int allow_rules(scmp_filter_ctx filter, unsigned int back_end)
 		if (r->back_ends & back_end)
 			err = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->number, r->count, r->arguments);
 	}
-	for (const int *number = sandbox_allowed_on_self.numbers; *number != -1 && !err; number++)
+	for (const int *number = sandbox_allowed_on_self.numbers;
+	     sandbox_allowed_on_self.back_ends & back_end && *number != -1 && !err; number++)
 		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, *number, 1,
 				       SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	return err;
@@ -187,8 +216,10 @@ static int fill_and_load(scmp_filter_ctx filter, unsigned int back_end)
 	return err ? err : seccomp_load(filter);
 }
 
-int sandbox_limit_calls(bool cpu, enum sandbox_unknown unknown)
+int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown)
 {
+	static const unsigned int back_ends[] = {
+		[SANDBOX_CPU] = CALLS_CPU, [SANDBOX_CUDA] = CALLS_CUDA, [SANDBOX_SPAWNER] = CALLS_COMPILER};
 	static const uint32_t actions[] = {[SANDBOX_LOG_AND_GO_ON] = SCMP_ACT_NOTIFY,
 					   [SANDBOX_LOG_AND_END] = SCMP_ACT_TRAP,
 					   [SANDBOX_KILL] = SCMP_ACT_KILL_PROCESS};
@@ -197,15 +228,46 @@ int sandbox_limit_calls(bool cpu, enum sandbox_unknown unknown)
 
 	if (!filter)
 		return -ENOMEM;
-	if (!cpu)
+	if (role == SANDBOX_CUDA)
 		read_driver_version();
+	if (role == SANDBOX_SPAWNER)
+		consequence = ": the compiler ends";
+	if (unknown == SANDBOX_LOG_AND_GO_ON)
+		name_calls();
 	err = unknown == SANDBOX_LOG_AND_END ? catch_unknown_calls() : 0;
 	if (!err)
 		err = forbid_values();
 	if (!err)
-		err = fill_and_load(filter, cpu ? CALLS_CPU : CALLS_CUDA);
+		err = fill_and_load(filter, back_ends[role]);
 	if (!err && unknown == SANDBOX_LOG_AND_GO_ON)
 		err = start_watch(filter);
 	seccomp_release(filter);
 	return err;
+}
+
+/* ---- processes that compile ---- */
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF_EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define IF_BITS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, value, yes, no)
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+/* Behind the spawner's list, which has ended calls of other machines. The library would take a millisecond for it. */
+int sandbox_forbid_processes(void)
+{
+	struct sock_filter filter[] = {
+		LOAD(nr),
+		IF_EQUAL(SYS_clone, 2, 0),
+		IF_EQUAL(SYS_kill, 6, 0),
+		IF_EQUAL(SYS_tgkill, 2, 4),
+		LOAD(args[0]),
+		IF_BITS(CLONE_THREAD, 2, 3),
+		LOAD(args[0]),
+		IF_EQUAL((uint32_t)getpid(), 0, 1),
+		RETURN(SECCOMP_RET_ALLOW),
+		RETURN(SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) ? -errno : 0;
 }

@@ -63,15 +63,28 @@ bool worker_sandbox_enter(const struct worker_sandbox_needs *needs)
 	return may_miss("capabilities stay", err);
 }
 
-bool worker_sandbox_close(bool cpu)
+static bool limit_calls(enum sandbox_role role)
 {
 	static const enum sandbox_unknown unknown[] = {
 		[LOG] = SANDBOX_LOG_AND_GO_ON, [BEST_EFFORT] = SANDBOX_LOG_AND_END, [STRICT] = SANDBOX_KILL};
-	int err;
 
-	if (mode == OFF)
-		return true;
-	err = sandbox_limit_calls(cpu, unknown[mode]);
+	return mode == OFF || may_miss("no list limits the system calls", sandbox_limit_calls(role, unknown[mode]));
+}
+
+bool worker_sandbox_close(bool cpu)
+{
+	bool closed = limit_calls(cpu ? SANDBOX_CPU : SANDBOX_CUDA);
+
 	vcuda_trace_point("worker: sandbox has its second stage");
-	return may_miss("no list limits the system calls", err);
+	return closed;
+}
+
+bool worker_sandbox_close_spawner(void)
+{
+	return limit_calls(SANDBOX_SPAWNER);
+}
+
+bool worker_sandbox_forbid_processes(void)
+{
+	return mode == OFF || may_miss("a compiler may start processes", sandbox_forbid_processes());
 }

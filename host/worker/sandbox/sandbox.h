@@ -31,4 +31,11 @@ bool worker_sandbox_enter(const struct worker_sandbox_needs *needs);
 /* Stage 2, for all threads; cpu: the back end is the software GPU. False, logged: the worker must not go on. */
 bool worker_sandbox_close(bool cpu);
 
+/*
+ * The same for a process that the worker was allowed to fork before its own stage 2, and whose only work is to start
+ * processes that compile; and then for each of those. False, logged: the process must not go on.
+ */
+bool worker_sandbox_close_spawner(void);
+bool worker_sandbox_forbid_processes(void);
+
 #endif

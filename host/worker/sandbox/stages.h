@@ -23,7 +23,17 @@ enum sandbox_unknown {
 	SANDBOX_KILL,
 };
 
+/* Which process has the list: a worker with that back end, or what starts the processes that compile. */
+enum sandbox_role {
+	SANDBOX_CPU,
+	SANDBOX_CUDA,
+	SANDBOX_SPAWNER,
+};
+
 /* For all threads. */
-int sandbox_limit_calls(bool cpu, enum sandbox_unknown unknown);
+int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown);
+
+/* For this thread, and those that it starts: no new processes, and signals to this process only. */
+int sandbox_forbid_processes(void);
 
 #endif

@@ -5,7 +5,8 @@
  * wait for ever: natively, a stream or an event that is waited for is destroyed at once as well.
  *
  * A destruction that was put off has a thread of its own: it may wait for the device, and the last user is often the
- * dispatcher, which must go on.
+ * dispatcher, which must go on. Where no thread can be started, one that the session has from its start on runs such
+ * destructions one after the other. A command's thread runs none: the destruction would take the thread's context.
  */
 #include "session/destroy.h"
 
@@ -15,6 +16,13 @@
 #include "session/command.h"
 #include "session/dispatch.h"
 #include "session/session.h"
+
+/* For the thread that the session has from its start on. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t added;
+	struct worker_deferred *first, **end;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .added = PTHREAD_COND_INITIALIZER, .end = &queue.first};
 
 struct deferred {
 	struct worker_deferred entry; /* first */
@@ -105,17 +113,54 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Runs it here where there is no thread to be had. */
-static void start(struct deferred *d)
+static bool start_detached(void *(*function)(void *), void *argument)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
+	bool ok;
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attributes, run, d))
-		run(d);
+	ok = !pthread_create(&thread, &attributes, function, argument);
 	pthread_attr_destroy(&attributes);
+	return ok;
+}
+
+static void enqueue(struct deferred *d)
+{
+	pthread_mutex_lock(&queue.lock);
+	d->entry.next = NULL;
+	*queue.end = &d->entry;
+	queue.end = &d->entry.next;
+	pthread_cond_signal(&queue.added);
+	pthread_mutex_unlock(&queue.lock);
+}
+
+static struct deferred *dequeue(void)
+{
+	struct worker_deferred *d;
+
+	pthread_mutex_lock(&queue.lock);
+	while (!queue.first)
+		pthread_cond_wait(&queue.added, &queue.lock);
+	d = queue.first;
+	queue.first = d->next;
+	if (!d->next)
+		queue.end = &queue.first;
+	pthread_mutex_unlock(&queue.lock);
+	return (struct deferred *)d;
+}
+
+static void *run_queued(void *unused)
+{
+	for (;;)
+		run(dequeue());
+	return unused;
+}
+
+bool worker_destroy_start(void)
+{
+	return start_detached(run_queued, NULL);
 }
 
 void worker_destroy_ready(struct worker_session *s)
@@ -123,5 +168,6 @@ void worker_destroy_ready(struct worker_session *s)
 	struct worker_deferred *d;
 
 	while ((d = worker_handles_ready(s->handles)))
-		start((struct deferred *)d);
+		if (!start_detached(run, d))
+			enqueue((struct deferred *)d);
 }

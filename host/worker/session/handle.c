@@ -206,6 +206,18 @@ uint64_t worker_handle_add(struct worker_handles *h, unsigned int kind, bool sha
 	return id;
 }
 
+uint64_t worker_handle_next(struct worker_handles *h, unsigned int kind, uint64_t after)
+{
+	uint64_t id = 0;
+
+	pthread_mutex_lock(&h->lock);
+	for (uint32_t i = after ? index_of(after) + 1 : 0; i < h->used && !id; i++)
+		if (names(entry_at(h, i), kind, entry_at(h, i)->object))
+			id = entry_id(entry_at(h, i), i);
+	pthread_mutex_unlock(&h->lock);
+	return id;
+}
+
 uint32_t worker_handle_live(struct worker_handles *h, unsigned int kind)
 {
 	uint32_t live;

@@ -39,6 +39,9 @@ bool worker_handle_put(struct worker_handles *h, uint64_t id);
 bool worker_handles_get(struct worker_handles *h, const uint64_t *ids, uint32_t count);
 bool worker_handles_put(struct worker_handles *h, const uint64_t *ids, uint32_t count);
 
+/* The id of that kind that comes after `after` in the table, 0: the first one. 0: there is none. */
+uint64_t worker_handle_next(struct worker_handles *h, unsigned int kind, uint64_t after);
+
 /* How many ids of that kind there are. */
 uint32_t worker_handle_live(struct worker_handles *h, unsigned int kind);
 

@@ -2,6 +2,7 @@
 #include "session/ledger.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 
 #include "common/log.h"
 #include "protocol/ipc/ledger.h"
+#include "session/host-memory.h"
 
 #define CHUNK_BYTES (32ull << 20)
 
@@ -17,15 +19,26 @@
 #define CHUNK_PART 64
 #define SURPLUS_PART 8
 
+/* The worker's memory is measured when it may have grown by so much. */
+#define MEASURE_BYTES (1ull << 20)
+
 static struct {
 	pthread_once_t once;
 	pthread_mutex_t lock;
 	const struct vcuda_ledger_page *page; /* NULL: there is no ledger */
+	struct vcuda_turns turns;             /* demand NULL: the VM has no share */
 	bool unsettled;                       /* vcudad was told what the page may not show yet */
 	struct {
 		uint64_t granted; /* less than `used` only where a note did not find room in the socket */
 		uint64_t used;
 	} gpus[VCUDA_LEDGER_GPUS];
+	struct {
+		bool counts;
+		_Atomic uint64_t unmeasured; /* announced since the last measurement, or enough for the next one */
+		_Atomic uint64_t held;       /* announced, and perhaps not written yet */
+		_Atomic uint64_t in_files;   /* device memory that is not this worker's alone */
+		uint64_t charged;            /* to GPU 0 */
+	} host;
 } ledger = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -47,11 +60,11 @@ static bool tell(uint32_t type, unsigned int gpu, uint64_t bytes)
 	return send(VCUDA_LEDGER_FD, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(m);
 }
 
-/* The reply to `m` replaces `m`. *fd: the descriptor that comes with the reply, -1: none. */
-static bool ask(struct vcuda_ledger_message *m, int *fd)
+/* The reply to `m` replaces `m`. fds: the descriptors that come with the reply, -1: none. The caller closes them. */
+static bool ask(struct vcuda_ledger_message *m, int fds[VCUDA_LEDGER_JOIN_FDS])
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(VCUDA_LEDGER_JOIN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {m, sizeof(*m)};
@@ -60,7 +73,7 @@ static bool ask(struct vcuda_ledger_message *m, int *fd)
 	const struct cmsghdr *c;
 	ssize_t n;
 
-	*fd = -1;
+	fds[0] = fds[1] = fds[2] = -1;
 	if (send(VCUDA_LEDGER_FD, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
 		return false;
 	do {
@@ -68,23 +81,38 @@ static bool ask(struct vcuda_ledger_message *m, int *fd)
 	} while (n < 0 && errno == EINTR);
 	c = n == sizeof(*m) ? CMSG_FIRSTHDR(&h) : NULL;
 	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fd, CMSG_DATA(c), sizeof(int));
+		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 	ledger.unsettled = false;
 	return n == sizeof(*m);
+}
+
+/* NULL: no descriptor, or no memory. */
+static void *map(int fd, size_t bytes, int protection)
+{
+	void *page = fd < 0 ? MAP_FAILED : mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (page == MAP_FAILED)
+		return NULL;
+	madvise(page, bytes, MADV_DONTFORK);
+	return page;
 }
 
 static void join(void)
 {
 	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_JOIN};
-	void *page;
-	int fd;
+	struct vcuda_ledger_page *page;
+	int fds[VCUDA_LEDGER_JOIN_FDS];
 
-	if (!ask(&m, &fd) || fd < 0)
+	if (!ask(&m, fds))
 		return;
-	page = mmap(NULL, sizeof(*ledger.page), PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (page != MAP_FAILED)
-		ledger.page = page;
+	page = map(fds[0], sizeof(*page), PROT_READ);
+	ledger.page = page;
+	if (page)
+		ledger.turns.hold = &page->hold;
+	ledger.turns.drained = fds[2];
+	ledger.turns.demand = map(fds[1], sizeof(*ledger.turns.demand), PROT_READ | PROT_WRITE);
 }
 
 static bool has_ledger(void)
@@ -127,9 +155,9 @@ static bool more(unsigned int gpu, uint64_t bytes)
 	}
 	for (int attempt = 0; attempt < 2; attempt++) {
 		struct vcuda_ledger_message m = {VCUDA_LEDGER_TAKE, gpu, bytes, spare};
-		int fd;
+		int none[VCUDA_LEDGER_JOIN_FDS];
 
-		if (!ask(&m, &fd))
+		if (!ask(&m, none))
 			return false;
 		ledger.gpus[gpu].granted += m.bytes;
 		if (m.bytes >= bytes)
@@ -163,9 +191,71 @@ static void give(unsigned int gpu, uint64_t bytes)
 static void settle(void)
 {
 	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_SYNC};
-	int fd;
+	int none[VCUDA_LEDGER_JOIN_FDS];
 
-	ask(&m, &fd);
+	ask(&m, none);
+}
+
+/* ---- the host's memory, with the lock held ---- */
+
+static uint64_t available(unsigned int gpu)
+{
+	return left_in_vcudad(gpu) + surplus(gpu);
+}
+
+/* What the worker has, `more` included, beyond device memory and what is free. */
+static uint64_t host_due(uint64_t more)
+{
+	uint64_t bytes = worker_own_memory() + atomic_load(&ledger.host.held) + more;
+	uint64_t counted = ledger.gpus[0].used - ledger.host.charged + WORKER_LEDGER_HOST_FREE;
+
+	counted -= least(counted, atomic_load(&ledger.host.in_files));
+	return bytes > counted ? bytes - counted : 0;
+}
+
+/* Returns what the quota lacks. What there is of it is charged even then, so that no device memory comes on top. */
+static uint64_t charge_host(uint64_t more)
+{
+	uint64_t due = host_due(more), lacks, part;
+
+	if (due <= ledger.host.charged) {
+		give(0, ledger.host.charged - due);
+		ledger.host.charged = due;
+		return 0;
+	}
+	lacks = due - ledger.host.charged;
+	part = least(lacks, available(0));
+	if (!take(0, part))
+		return lacks;
+	ledger.host.charged += part;
+	return lacks - part;
+}
+
+/* The C library keeps memory that was freed, which may be what is too much. */
+static uint64_t trim_and_charge_host(uint64_t more)
+{
+	malloc_trim(0);
+	return charge_host(more);
+}
+
+static bool take_host(uint64_t more)
+{
+	uint64_t lacks = charge_host(more);
+
+	if (lacks)
+		lacks = trim_and_charge_host(more);
+	/* vcudad counts and logs that it refuses. */
+	if (!take(0, lacks))
+		return false;
+	ledger.host.charged += lacks;
+	return true;
+}
+
+/* Device memory may take the place of host memory that has been freed since it was charged. */
+static void free_host(uint64_t wanted)
+{
+	if (ledger.host.charged && wanted > available(0))
+		trim_and_charge_host(0);
 }
 
 /* ---- from outside ---- */
@@ -179,6 +269,8 @@ static bool meter_take(unsigned int gpu, uint64_t bytes)
 	if (gpu >= VCUDA_LEDGER_GPUS)
 		return !is_limited();
 	pthread_mutex_lock(&ledger.lock);
+	if (gpu == 0)
+		free_host(bytes);
 	taken = take(gpu, bytes);
 	pthread_mutex_unlock(&ledger.lock);
 	return taken;
@@ -201,14 +293,85 @@ static bool meter_limit(unsigned int gpu, uint64_t *limit, uint64_t *left)
 	if (ledger.unsettled)
 		settle();
 	*limit = least(atomic_load(&ledger.page->limit), atomic_load(&ledger.page->process_limit));
-	*left = left_in_vcudad(gpu) + surplus(gpu);
+	*left = available(gpu);
 	pthread_mutex_unlock(&ledger.lock);
 	return true;
+}
+
+static bool meter_limited(void)
+{
+	return has_ledger() && is_limited();
+}
+
+static void log_host(void)
+{
+	uint64_t limit = atomic_load(&ledger.page->limit), own = atomic_load(&ledger.page->process_limit);
+
+	vcuda_log_once("the guest process has used up its %llu MiB of device memory: modules, machine code, queued "
+		       "commands and objects take %llu MiB of the host's memory, of which %llu MiB are free and the "
+		       "rest counts as device memory (raise vcudad's %s)",
+		       (unsigned long long)least(limit, own) >> 20,
+		       (unsigned long long)(ledger.host.charged + WORKER_LEDGER_HOST_FREE) >> 20,
+		       WORKER_LEDGER_HOST_FREE >> 20,
+		       own < limit ? "--max-process-device-memory" : "--max-device-memory");
+}
+
+/* announced: more than at the last measurement; of that, `more` is not held. */
+static bool host_room(uint64_t announced, uint64_t more)
+{
+	bool room;
+
+	if (!ledger.host.counts || !meter_limited())
+		return true;
+	if (atomic_fetch_add(&ledger.host.unmeasured, announced) + announced < MEASURE_BYTES)
+		return true;
+	pthread_mutex_lock(&ledger.lock);
+	room = take_host(more);
+	atomic_store(&ledger.host.unmeasured, room ? 0 : MEASURE_BYTES);
+	if (!room)
+		log_host();
+	pthread_mutex_unlock(&ledger.lock);
+	return room;
+}
+
+bool worker_ledger_host_room(uint64_t bytes)
+{
+	return host_room(bytes, bytes);
+}
+
+bool worker_ledger_host_hold(uint64_t bytes)
+{
+	/* First, so that threads that hold at once see one another. */
+	atomic_fetch_add(&ledger.host.held, bytes);
+	if (host_room(bytes, 0))
+		return true;
+	worker_ledger_host_release(bytes);
+	return false;
+}
+
+void worker_ledger_host_release(uint64_t bytes)
+{
+	atomic_fetch_sub(&ledger.host.held, bytes);
+}
+
+static void meter_in_files(int64_t bytes)
+{
+	atomic_fetch_add(&ledger.host.in_files, (uint64_t)bytes);
+}
+
+void worker_ledger_count_host(void)
+{
+	ledger.host.counts = worker_own_memory_open();
 }
 
 void worker_ledger_join(void)
 {
 	has_ledger();
+}
+
+const struct vcuda_turns *worker_ledger_turns(void)
+{
+	return has_ledger() && ledger.turns.demand ? &ledger.turns : NULL;
 }
 
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
@@ -219,6 +382,9 @@ uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
 		[VCUDA_LEDGER_QUEUED_COMMANDS] = VCUDA_LEDGER_QUEUED_COMMANDS_DEFAULT,
 		[VCUDA_LEDGER_QUEUED_BYTES] = VCUDA_LEDGER_QUEUED_BYTES_DEFAULT,
 		[VCUDA_LEDGER_MODULE_BYTES] = VCUDA_LEDGER_MODULE_BYTES_DEFAULT,
+		[VCUDA_LEDGER_COMPILE_SECONDS] = VCUDA_LEDGER_COMPILE_SECONDS_DEFAULT,
+		[VCUDA_LEDGER_KERNEL_SECONDS] = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT,
+		[VCUDA_LEDGER_COMPILE_BYTES] = VCUDA_LEDGER_COMPILE_BYTES_DEFAULT,
 	};
 
 	return has_ledger() ? atomic_load_explicit(&ledger.page->process_limits[which], memory_order_relaxed)
@@ -255,5 +421,15 @@ static void meter_module_refused(void)
 	worker_ledger_refused(VCUDA_LEDGER_MODULE_BYTES);
 }
 
-const struct vcuda_meter worker_ledger_meter = {meter_take,    meter_give,          meter_limit,         meter_queue,
-						meter_modules, meter_queue_refused, meter_module_refused};
+const struct vcuda_meter worker_ledger_meter = {
+	.take = meter_take,
+	.give = meter_give,
+	.limited = meter_limited,
+	.limit = meter_limit,
+	.host_room = worker_ledger_host_room,
+	.in_files = meter_in_files,
+	.queue = meter_queue,
+	.modules = meter_modules,
+	.queue_refused = meter_queue_refused,
+	.module_refused = meter_module_refused,
+};

@@ -11,6 +11,7 @@
 
 #include "protocol/ipc/ledger.h"
 #include "protocol/meter.h"
+#include "protocol/turns.h"
 
 /*
  * Maps vcudad's page, at the latest when it is first needed: a sandbox may take the rights for that away afterwards.
@@ -19,6 +20,26 @@ void worker_ledger_join(void);
 
 /* What a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;
+
+/* The turns of the worker's VM; NULL: the VM has no share, and the worker runs work at any time. */
+const struct vcuda_turns *worker_ledger_turns(void);
+
+/*
+ * The host's memory on the software GPU, whose device memory is the host's too. With a limit, the worker measures its
+ * own memory. Beyond device memory and WORKER_LEDGER_HOST_FREE bytes that memory counts as memory of GPU 0. Modules,
+ * machine code, links, queued commands and objects so end at the quota, whatever each of them takes. The free bytes
+ * cover the worker itself and the blocks that softgpu/kernel.h does not charge.
+ *
+ * worker_ledger_count_host() begins to measure; the caller has one thread then. worker_ledger_host_room(): the worker
+ * is about to have about `bytes` more of the host's memory. False: the quota is used up, which the log says.
+ * worker_ledger_host_hold() is the same for memory that is written later: it counts until worker_ledger_host_release().
+ */
+#define WORKER_LEDGER_HOST_FREE (160ull << 20)
+
+void worker_ledger_count_host(void);
+bool worker_ledger_host_room(uint64_t bytes);
+bool worker_ledger_host_hold(uint64_t bytes);
+void worker_ledger_host_release(uint64_t bytes);
 
 /* What this guest process may have now. */
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which);

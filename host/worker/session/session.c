@@ -97,6 +97,9 @@ static void refuse(struct worker_session *s, enum vcuda_ledger_process_limit lim
 	worker_ledger_refused(limit);
 }
 
+/* About what an object takes of the host's memory, in the table and in the back end. */
+#define OBJECT_BYTES 1024
+
 bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 {
 	static _Atomic bool logged;
@@ -111,7 +114,7 @@ bool worker_room(struct worker_session *s, enum vcuda_kind kind)
 	if (!room && !atomic_exchange(&logged, true))
 		vcuda_log("the guest process (pid %d) has %u objects of one kind: it gets no more", (int)s->guest_pid,
 			  limit);
-	return room;
+	return room && worker_ledger_host_room(OBJECT_BYTES);
 }
 
 /* Libraries, their kernels, images, pools and allocations outlive contexts. */

@@ -26,6 +26,11 @@
 
 struct worker_session {
 	const struct vcuda_backend_ops *ops;
+	/* Of a back end that releases its device memory itself (softgpu/backend-cpu.h), else NULL; set before `ops`. */
+	int (*release)(int fd);
+	int (*restore)(void);
+	/* Of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
+	bool (*has_shared)(void);
 	struct worker_handles *handles;
 	struct worker_mappings *mappings;
 	void *shm;           /* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */

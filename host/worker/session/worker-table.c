@@ -53,6 +53,8 @@ void worker_table_join(bool local, pid_t pid)
 	worker_table = mmap(NULL, sizeof(*worker_table), PROT_READ | PROT_WRITE, MAP_SHARED, VCUDA_WORKER_TABLE_FD, 0);
 	if (worker_table == MAP_FAILED)
 		worker_table = NULL;
+	else
+		madvise(worker_table, sizeof(*worker_table), MADV_DONTFORK);
 	group = group_of_peer(local);
 	own = worker_table ? take_slot() : NULL;
 	if (own) {

@@ -271,6 +271,10 @@ static void unread(float *a)
 			      NULL, 0, NULL));
 	CHECK(!cuMemcpyDtoH_v2(there, (CUdeviceptr)(uintptr_t)(a + N * N - 1), 8));
 	CHECK(there[0] == 0 && there[1] == 1);
+	/* No row of this C has an address. */
+	CHECK(!cublasLtMatmul(h, desc, &one, a, square, a, square, &none, (void *)(UINTPTR_MAX - 15), square, a + N * N,
+			      square, NULL, NULL, 0, NULL));
+	CHECK(!cuCtxSynchronize());
 }
 
 /* What is no number stays so in ReLU. */

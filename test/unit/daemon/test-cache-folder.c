@@ -23,10 +23,20 @@ static const char *ask(const char *vhost, const char *cache, const char **driver
 	return variables[0];
 }
 
+static const char *ask_for(struct daemon_worker_user user, const char *cache)
+{
+	struct daemon_options options = {.vhost_socket = "/v", .cache = cache, .user = user};
+	const char *variables[DAEMON_CACHE_VARIABLES];
+
+	daemon_cache_variables(&options, variables);
+	return variables[0];
+}
+
 static void folders(void **state)
 {
 	char expected[200], first[200];
 	const char *got, *driver;
+	struct stat made;
 
 	(void)state;
 	unsetenv("CUDA_CACHE_PATH");
@@ -46,6 +56,13 @@ static void folders(void **state)
 	assert_string_not_equal(ask("/run/b.sock", NULL, &driver), first);
 	assert_int_equal(chdir("/run"), 0);
 	assert_string_equal(ask("a.sock", NULL, &driver), first);
+	/* another user's files are in a folder of its own */
+	got = ask_for((struct daemon_worker_user){.set = true, .uid = 61234, .gid = 61234}, "web-1");
+	snprintf(expected, sizeof(expected), "VCUDA_CACHE=%s/vm/web-1/61234", folder);
+	assert_string_equal(got, expected);
+	snprintf(expected, sizeof(expected), "%s/vm/web-1/61234/kernels", folder);
+	assert_int_equal(stat(expected, &made), 0);
+	assert_int_equal(made.st_uid, geteuid() ? geteuid() : 61234);
 	/* what the operator says for the driver stays */
 	setenv("CUDA_CACHE_PATH", "/elsewhere", 1);
 	assert_non_null(ask("/run/a.sock", NULL, &driver));

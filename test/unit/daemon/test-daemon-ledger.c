@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of the ledger that change while workers run. What workers say is in test/vhost/test-ledger.py. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/daemon/limits/ledger.h"
@@ -93,9 +96,105 @@ static void test_worker_ends(void)
 	daemon_loop_close(&loop);
 }
 
+static void wait_for_stop(pid_t worker)
+{
+	siginfo_t info;
+
+	check(waitid(P_PID, (id_t)worker, &info, WSTOPPED) == 0 && info.si_code == CLD_STOPPED);
+}
+
+static void wait_for_continuation(pid_t worker)
+{
+	siginfo_t info;
+
+	check(waitid(P_PID, (id_t)worker, &info, WCONTINUED) == 0 && info.si_code == CLD_CONTINUED);
+}
+
+/* Only a worker whose work runs is stopped, and it goes on when that work has ended just before the signal. */
+static void test_work_is_stopped(void)
+{
+	struct daemon_options options = {.share = 1};
+	struct daemon_ledger_row row;
+	pid_t worker;
+	int end;
+
+	check(daemon_loop_init(&loop) == 0);
+	check(daemon_ledger_refresh(&options) == 0);
+	check(daemon_ledger_open(&row, &loop, &end) == 0);
+	worker = fork();
+	if (!worker)
+		for (;;)
+			pause();
+	check(daemon_ledger_start(&row, worker, &guest_pid, broken) == 0);
+	daemon_ledger_stop_work();
+	check(!row.stopped);
+
+	row.demand->running = 1;
+	daemon_ledger_stop_work();
+	wait_for_stop(worker);
+	daemon_ledger_continue_ended();
+	check(row.stopped);
+	daemon_ledger_continue_work();
+	wait_for_continuation(worker);
+
+	daemon_ledger_stop_work();
+	wait_for_stop(worker);
+	row.demand->running = 0;
+	daemon_ledger_continue_ended();
+	wait_for_continuation(worker);
+
+	/* Another process may have the number of a worker that has ended. */
+	row.demand->running = 1;
+	daemon_ledger_end_work(&row);
+	daemon_ledger_stop_work();
+	check(!row.stopped);
+	daemon_ledger_close(&row);
+	close(end);
+	kill(worker, SIGKILL);
+	waitpid(worker, NULL, 0);
+	daemon_loop_close(&loop);
+}
+
+static unsigned int drained;
+
+static void count_drained(void)
+{
+	drained++;
+}
+
+/* Each signal of a worker arrives, whatever it does with the descriptor besides. */
+static void test_drained(void)
+{
+	struct daemon_options options = {.share = 1};
+	struct daemon_ledger_row row;
+	eventfd_t count;
+	int end;
+
+	check(daemon_loop_init(&loop) == 0);
+	loop.idle = stop;
+	check(daemon_ledger_refresh(&options) == 0);
+	check(daemon_ledger_open(&row, &loop, &end) == 0);
+	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	daemon_ledger_on_drained(count_drained);
+	for (unsigned int i = 1; i <= 2; i++) {
+		check(eventfd_write(row.drained_fd, 1) == 0);
+		loop.stop = false;
+		daemon_loop_run(&loop);
+		check(drained == i);
+	}
+	/* Nothing that the handler does takes from the counter: its read would wait after a worker's. */
+	check(eventfd_read(row.drained_fd, &count) == 0 && count == 2);
+	daemon_ledger_on_drained(NULL);
+	daemon_ledger_close(&row);
+	close(end);
+	daemon_loop_close(&loop);
+}
+
 int main(void)
 {
 	test_limits_change();
 	test_worker_ends();
+	test_work_is_stopped();
+	test_drained();
 	return 0;
 }

@@ -15,6 +15,7 @@
 	} while (0)
 
 static struct daemon_log_lines lines;
+static struct daemon_log_bucket all;
 static char got[1 << 20];
 static size_t got_bytes;
 static bool is_full;
@@ -35,7 +36,8 @@ static void begin(void)
 {
 	got_bytes = 0;
 	got[0] = 0;
-	daemon_log_lines_init(&lines, 42, 1000, emit);
+	daemon_log_bucket_init(&all, 1000);
+	daemon_log_lines_init(&lines, 42, &all, 1000, emit);
 }
 
 static void add(const char *text, uint64_t now)
@@ -179,6 +181,48 @@ static void test_last_words(void)
 	check(got_bytes == before);
 }
 
+static void begin_next(uint64_t now)
+{
+	daemon_log_lines_init(&lines, 42, &all, now, emit);
+}
+
+/* Workers that write without end share one budget, and leave a part of it to those that write little. */
+static void test_many_workers(void)
+{
+	const size_t flooded = DAEMON_LOG_ALL_BURST_BYTES - DAEMON_LOG_RESERVE_BYTES + DAEMON_LOG_BURST_BYTES / 2;
+	size_t before;
+
+	begin();
+	for (int worker = 0; worker < 100; worker++) {
+		begin_next(1000);
+		flood(100000, 1000);
+	}
+	check(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES && got_bytes > DAEMON_LOG_ALL_BURST_BYTES - 21);
+	begin();
+	for (int worker = 0; worker < 4; worker++) {
+		begin_next(1000);
+		flood(100000, 1000);
+	}
+	check(got_bytes <= flooded);
+	begin_next(1000);
+	add("a few words\n", 1000);
+	check(!strcmp(got + got_bytes - 12, "a few words\n"));
+
+	/* So do the last words of many workers. */
+	begin();
+	for (int worker = 0; worker < 1000; worker++) {
+		begin_next(1000);
+		flood(10000, 1000);
+		daemon_log_lines_finish(&lines, 1000);
+		daemon_log_lines_emit_last(&lines);
+	}
+	check(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES);
+	before = got_bytes;
+	begin_next(11000);
+	flood(100000, 11000);
+	check(got_bytes - before <= 10 * DAEMON_LOG_ALL_BYTES_PER_S);
+}
+
 /* A log whose reader does not read. */
 static void test_full(void)
 {
@@ -224,6 +268,7 @@ int main(void)
 	test_long_lines();
 	test_rate();
 	test_last_words();
+	test_many_workers();
 	test_full();
 	test_random();
 	return 0;

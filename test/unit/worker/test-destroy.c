@@ -270,6 +270,51 @@ static void contexts_that_end_calls_do_not_wait(void **state)
 	free(object);
 }
 
+static void set_stack_size(size_t bytes)
+{
+	pthread_attr_t attributes;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, bytes);
+	assert_int_equal(pthread_setattr_default_np(&attributes), 0);
+	pthread_attr_destroy(&attributes);
+}
+
+/* The last user's thread keeps its context, and destroys nothing. */
+static void no_thread_can_be_started(void **state)
+{
+	uint64_t context = new_id(VCUDA_KIND_CONTEXT, 0), ids[2];
+	const struct vcuda_command ends_in = {.op = VCUDA_OP_cuStreamDestroy_v2, .context = context};
+	CUcontext own = object_new();
+	void *objects[2];
+
+	for (int i = 0; i < 2; i++) {
+		ids[i] = new_id(VCUDA_KIND_STREAM, 0);
+		objects[i] = begin_use(STREAM, ids[i]);
+		worker_command_begin(&ends_in);
+		assert_int_equal(worker_destroy(&session, STREAM, (void *)(uintptr_t)ids[i], stream_destroy),
+				 CUDA_SUCCESS);
+	}
+	set_current(own);
+	/* More than there are addresses. */
+	set_stack_size((size_t)1 << 47);
+	for (int i = 0; i < 2; i++) {
+		object_use(objects[i]);
+		if (worker_handle_put(session.handles, ids[i]))
+			worker_destroy_ready(&session);
+	}
+	set_stack_size(8 << 20);
+	for (int i = 0; i < 2; i++)
+		wait_destroyed();
+	assert_ptr_equal(current, own);
+	assert_non_null(destroyed_in);
+	wait_removed();
+	set_current(NULL);
+	free(own);
+	assert_int_equal(destroy(CONTEXT, context), CUDA_SUCCESS);
+	wait_destroyed();
+}
+
 static _Atomic uint64_t victim;
 static _Atomic bool over;
 static _Atomic unsigned int hits;
@@ -324,10 +369,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refused_destruction_leaves_the_object, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contexts_wait_for_their_objects, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contexts_that_end_calls_do_not_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_thread_can_be_started, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads, set_up, tear_down),
 	};
 
 	session.ops = &ops;
 	session.handles = worker_handles_create();
+	if (!worker_destroy_start())
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include "protocol/handlers.h"
 #include "host/worker/handle/memory-ops.h"
 #include "host/worker/session/session.h"
+#include "fake-host-memory.h"
 
 #define MOST_BYTES (1ull << 30)
 #define MAPPED 0x200000000000ull

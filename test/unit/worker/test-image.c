@@ -18,6 +18,7 @@
 #include "host/worker/session/command.h"
 #include "host/worker/session/session.h"
 #include "host/worker/process/worker.h"
+#include "fake-host-memory.h"
 
 #define BYTES 100000u
 #define MOST ((1ull << 30) - (40u << 10)) /* of all images together, whose headers count */
@@ -224,6 +225,20 @@ static void test_older_guest(void **state)
 	assert_int_equal(destroy(image), CUDA_SUCCESS);
 }
 
+static void test_no_host_memory(void **state)
+{
+	vcuda_image image;
+
+	host_is_full = true;
+	assert_int_equal(create(BYTES, &image), CUDA_ERROR_OUT_OF_MEMORY);
+	host_is_full = false;
+	assert_int_equal(host_held, 0);
+	assert_int_equal(create(BYTES, &image), CUDA_SUCCESS);
+	assert_true(host_held >= BYTES);
+	assert_int_equal(destroy(image), CUDA_SUCCESS);
+	assert_int_equal(host_held, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,10 +248,11 @@ int main(void)
 		cmocka_unit_test(test_cleared),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_older_guest),
+		cmocka_unit_test(test_no_host_memory),
 	};
 
 	sem_init(&loading, 0, 0);
 	sem_init(&go_on, 0, 0);
 	worker_loaded.set_image_bound = set_image_bound;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, no_host_memory_is_held);
 }

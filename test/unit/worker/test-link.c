@@ -24,6 +24,7 @@
 #include "host/worker/session/command.h"
 #include "host/worker/handle/link.h"
 #include "host/worker/session/session.h"
+#include "fake-host-memory.h"
 
 #define MOST (1ull << 30) /* of the parts of all links */
 
@@ -312,6 +313,25 @@ static void test_hostile(void **state)
 	assert_int_equal(linker.live, 0);
 }
 
+/* Parts are held while the linker takes them. */
+static void test_no_host_memory(void **state)
+{
+	vcuda_link link = create();
+	vcuda_image image;
+
+	(void)state;
+	assert_int_equal(worker_image_new(5, "text", 5, &image), CUDA_SUCCESS);
+	host_is_full = true;
+	assert_int_equal(add_image(link, CU_JIT_INPUT_PTX, image, "part"), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(worker_image_new(5, "text", 5, &image), CUDA_ERROR_OUT_OF_MEMORY);
+	host_is_full = false;
+	assert_int_equal(host_held, 0);
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "part", "bad"), CUDA_ERROR_INVALID_PTX);
+	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "part", "text"), CUDA_SUCCESS);
+	assert_int_equal(host_held, 0);
+	assert_int_equal(destroy(link), CUDA_SUCCESS);
+}
+
 static void *add_slowly(void *link)
 {
 	return (void *)(uintptr_t)add(link, CU_JIT_INPUT_PTX, "slow", "text");
@@ -414,11 +434,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_links),        cmocka_unit_test(test_logs),
-		cmocka_unit_test(test_hostile),      cmocka_unit_test(test_destroyed_while_adding),
+		cmocka_unit_test(test_hostile),      cmocka_unit_test(test_no_host_memory),
+		cmocka_unit_test(test_destroyed_while_adding),
 		cmocka_unit_test(test_context_ends), cmocka_unit_test(test_product_is_guessed),
 	};
 
 	sem_init(&adding, 0, 0);
 	sem_init(&go_on, 0, 0);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, no_host_memory_is_held);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "protocol/backend.h"
 #include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
+#include "protocol/ipc/channel.h"
 #include "host/worker/session/command.h"
 #include "host/worker/handle/link.h"
 #include "common/log.h"
@@ -184,13 +186,29 @@ void worker_links_end(struct worker_session *s, CUcontext context)
 
 static struct worker_session session;
 
-/* In a process of its own, since a worker is warm once: 0 is success. `device`: -2: not warm. */
+/* A message on the worker's channel, as a guest process sends it. */
+static void send_first_message(void)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) || write(ends[1], "", 1) != 1 ||
+	    dup2(ends[0], VCUDA_CHANNEL_FD) < 0)
+		_exit(101);
+}
+
+/*
+ * In a process of its own, since a worker is warm once: 0 is success. `device`: -2: not warm. `claimed`: a guest
+ * process comes early.
+ */
 static int in_worker(int device, bool claimed, int (*part)(void))
 {
 	pid_t child = fork();
 	int status;
 
 	if (!child) {
+		close(VCUDA_CHANNEL_FD);
+		if (claimed)
+			send_first_message();
 		if (device > -2)
 			worker_warm_start(device);
 		if (claimed)

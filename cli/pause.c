@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `vcuda pause` and `vcuda resume`. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "control.h"
+
+#define DEFAULT_SECONDS 5
+#define MOST_SECONDS 3600
+#define POLL_MS 20
+
+struct arguments {
+	const char *control, *vm;
+	unsigned long seconds;
+	unsigned int pid; /* 0: none given */
+	bool release;
+};
+
+/* The daemon that serves the processes, and the process in its guest, 0: all. */
+struct target {
+	char path[108];
+	unsigned int pid;
+};
+
+static int usage(FILE *out)
+{
+	fputs("usage: vcuda pause [--release] [--timeout SECONDS] PID\n"
+	      "       vcuda pause [--release] [--timeout SECONDS] --vm VM [PID]\n"
+	      "       vcuda resume PID\n"
+	      "       vcuda resume --vm VM [PID]\n"
+	      "\n"
+	      "pause lets running CUDA work of a process end and holds back what comes next, until resume. The "
+	      "process\n"
+	      "goes on, and sees slow calls. Its memory stays on the device. With --vm all processes of the VM are\n"
+	      "paused, also those that start later, or, with PID, the process of that number in the guest. Without\n"
+	      "--vm PID is a local program, or the worker that `vcuda top` shows. If work does not end in time,\n"
+	      "nothing is paused. resume returns when all memory is back.\n"
+	      "\n"
+	      "  --release          also give the processes' device memory to others: it moves to the host's memory,\n"
+	      "                     with the software GPU to a file (vcudad --swap-directory)\n"
+	      "  --timeout SECONDS  how long running work may take, 5 unless told\n"
+	      "  --control PATH     the daemon whose control socket this is (vcudad --control)\n",
+	      out);
+	return out == stdout ? 0 : CLI_FAILED;
+}
+
+static bool parse_number(const char *text, unsigned long most, unsigned long *number)
+{
+	char *end;
+
+	*number = strtoul(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && *number <= most;
+}
+
+/* 1: go on; 0: help was asked for; -1: a usage error. */
+static int parse(int argc, char **argv, struct arguments *arguments)
+{
+	static const struct option options[] = {
+		{"control", required_argument, NULL, 'c'}, {"vm", required_argument, NULL, 'v'},
+		{"release", no_argument, NULL, 'r'},       {"timeout", required_argument, NULL, 't'},
+		{"help", no_argument, NULL, 'h'},          {0}};
+	unsigned long pid = 0;
+	int option;
+
+	*arguments = (struct arguments){.seconds = DEFAULT_SECONDS};
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (option == 'c')
+			arguments->control = optarg;
+		else if (option == 'v')
+			arguments->vm = optarg;
+		else if (option == 'r')
+			arguments->release = true;
+		else if (option == 'h')
+			return 0;
+		else if (option != 't' || !parse_number(optarg, MOST_SECONDS, &arguments->seconds))
+			return -1;
+	}
+	if (argc - optind > 1 || (argc == optind && !arguments->vm) ||
+	    (argc > optind && (!parse_number(argv[optind], 0xffffffff, &pid) || !pid)))
+		return -1;
+	arguments->pid = (unsigned int)pid;
+	return 1;
+}
+
+/* A local program by its process id, or any process by that of its worker. */
+static const struct control_process *find_process(const struct control_daemon *daemon, unsigned int pid)
+{
+	for (unsigned int i = 0; i < daemon->process_count; i++) {
+		const struct control_process *p = &daemon->processes[i];
+
+		if (p->worker == pid || (p->pid == pid && !strcmp(p->kind, "local")))
+			return p;
+	}
+	return NULL;
+}
+
+static bool find_target(const struct arguments *arguments, struct target *target)
+{
+	struct control_daemons found;
+	const struct control_daemon *daemon = NULL;
+	const struct control_process *process = NULL;
+
+	*target = (struct target){.pid = arguments->pid};
+	control_find(&found, arguments->control);
+	if (arguments->vm) {
+		daemon = control_choose(&found, arguments->vm);
+	} else {
+		for (unsigned int i = 0; i < found.count && !process; i++) {
+			daemon = &found.daemons[i];
+			process = find_process(daemon, arguments->pid);
+		}
+		if (process)
+			target->pid = process->pid;
+		else
+			cli_message("process %u uses no vcudad of this user; see `vcuda top`", arguments->pid);
+	}
+	if (daemon && (process || arguments->vm))
+		snprintf(target->path, sizeof(target->path), "%s", daemon->path);
+	control_free(&found);
+	return *target->path;
+}
+
+static bool request(const struct target *target, const char *what, const char *more)
+{
+	char line[64], who[16] = "all";
+	char *answer;
+
+	if (target->pid)
+		snprintf(who, sizeof(who), "%u", target->pid);
+	snprintf(line, sizeof(line), "%s %s%s", what, who, more);
+	answer = control_request(target->path, line);
+	free(answer);
+	return answer;
+}
+
+/* Why a process is not what it was to be. The words are those of vcudad's status. */
+static void report(const struct control_process *process, const char *wish)
+{
+	static const struct {
+		const char *word, *why;
+	} reasons[] = {
+		{"command", "one of its CUDA calls did not end in time (--timeout)"},
+		{"device", "its work on the device did not end in time; a kernel or a stream may wait for the process, "
+			   "which a pause would stop for ever (--timeout)"},
+		{"worker", "its worker does not answer"},
+		{"memory", "its worker has no memory for it"},
+		{"file", "its memory cannot be written to a file, or read from the file; vcudad --swap-directory names "
+			 "the folder (see vcudad's log)"},
+		{"host-memory", "the host has too little memory for what it has on the device; vcudad "
+				"--max-host-memory may be the limit"},
+		{"shared", "it shares memory or events with another process, or a device has access to the memory of "
+			   "another one, which --release would lose"},
+		{"driver", "NVIDIA's driver does not do it, for example because the device has too little memory now "
+			   "(see vcudad's log)"},
+		{"checkpoint", "vcuda-checkpoint cannot be started (see vcudad's log)"},
+	};
+	const char *why = process->pause_failure;
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
+		if (!strcmp(process->pause_failure, reasons[i].word))
+			why = reasons[i].why;
+	cli_message("process %u is not %s: %s", process->pid, wish, why);
+}
+
+/* The states of all processes of a pause. A failure counts before a process that is not paused yet. */
+struct view {
+	bool failed, goes_on;
+	unsigned int running; /* a process that is not paused, 0: none */
+};
+
+static bool is_under_way(const struct control_process *p)
+{
+	return !strcmp(p->state, "pausing") || !strcmp(p->state, "releasing") || !strcmp(p->state, "restoring");
+}
+
+static void look_at(const struct control_process *p, struct view *view)
+{
+	if (*p->pause_failure)
+		view->failed = true;
+	else if (is_under_way(p))
+		view->goes_on = true;
+	else if (!strcmp(p->state, "running") || !strcmp(p->state, "starting"))
+		view->running = p->pid;
+}
+
+/* Looks at each process of the target. False: vcudad does not answer. */
+static bool look_at_all(const struct target *target, struct view *view, const char *wish)
+{
+	struct control_daemons found;
+	bool good = control_find(&found, target->path);
+
+	*view = (struct view){0};
+	for (unsigned int i = 0; i < found.count; i++)
+		for (unsigned int k = 0; k < found.daemons[i].process_count; k++) {
+			const struct control_process *p = &found.daemons[i].processes[k];
+
+			if (target->pid && target->pid != p->pid)
+				continue;
+			look_at(p, view);
+			if (*p->pause_failure)
+				report(p, wish);
+		}
+	control_free(&found);
+	return good;
+}
+
+/* Waits until no process of the target is on its way from one state to another. */
+static bool wait_for_target(const struct target *target, struct view *view, const char *wish)
+{
+	bool good;
+
+	while ((good = look_at_all(target, view, wish)) && !view->failed && view->goes_on)
+		usleep(POLL_MS * 1000);
+	return good && !view->failed;
+}
+
+int cli_pause(int argc, char **argv)
+{
+	struct arguments arguments;
+	struct target target;
+	struct view view;
+	char more[32];
+	int go = parse(argc, argv, &arguments);
+
+	if (go <= 0)
+		return usage(go ? stderr : stdout);
+	snprintf(more, sizeof(more), " %lu%s", arguments.seconds * 1000, arguments.release ? " release" : "");
+	if (!find_target(&arguments, &target) || !request(&target, "pause", more) ||
+	    !wait_for_target(&target, &view, "paused"))
+		return CLI_FAILED;
+	if (!view.running)
+		return 0;
+	cli_message("process %u is not paused: it was resumed, or another one could not be paused (see vcudad's log)",
+		    view.running);
+	return CLI_FAILED;
+}
+
+int cli_resume(int argc, char **argv)
+{
+	struct arguments arguments;
+	struct target target;
+	struct view view;
+	int go = parse(argc, argv, &arguments);
+
+	if (go <= 0)
+		return usage(go ? stderr : stdout);
+	return find_target(&arguments, &target) && request(&target, "resume", "") &&
+			       wait_for_target(&target, &view, "resumed")
+		       ? 0
+		       : CLI_FAILED;
+}

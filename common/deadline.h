@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ends of waits, by the clock that nobody sets: a step of the real-time clock would lengthen a wait by as much. For
+ * pthread_cond_clockwait() with CLOCK_MONOTONIC.
+ */
+#ifndef VCUDA_DEADLINE_H
+#define VCUDA_DEADLINE_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* The moment so many nanoseconds from now. */
+static inline struct timespec vcuda_deadline(uint64_t nanoseconds)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	nanoseconds += (uint64_t)t.tv_nsec;
+	t.tv_sec += (time_t)(nanoseconds / 1000000000);
+	t.tv_nsec = (long)(nanoseconds % 1000000000);
+	return t;
+}
+
+#endif

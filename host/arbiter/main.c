@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vcuda-arbiter: gives the VMs of a host turns on its device (turns.h). vcudad starts it with the listening socket
+ * (protocol/ipc/arbiter.h), and the program ends when no vcudad has been there for a while. It reaches neither guests
+ * nor devices.
+ *
+ * usage: vcuda-arbiter [MILLISECONDS]      the quantum, 40 unless told
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "protocol/ipc/arbiter.h"
+#include "turns.h"
+
+#define MOST_VMS 1024
+#define ALONE_NS 2000000000ull
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-arbiter"};
+
+struct peer {
+	struct turns_vm vm;
+	bool registered;
+	int fd;
+};
+
+static struct turns turns;
+static struct peer *peers[MOST_VMS];
+static unsigned int peer_count;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A vcudad that does not read has been stopped. It misses a message, so its socket is closed: it registers anew. */
+static void tell(struct turns_vm *vm, bool may_run, uint32_t turn)
+{
+	const struct peer *peer = vm->owner;
+	struct vcuda_arbiter_message m = {.type = may_run ? VCUDA_ARBITER_RUN : VCUDA_ARBITER_HOLD,
+					  .turn = turn,
+					  .exclusive = turns.exclusive,
+					  .quantum = (uint32_t)(turns.quantum / 1000000u)};
+
+	if (send(peer->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(m))
+		shutdown(peer->fd, SHUT_RDWR);
+}
+
+static void add_peer(void)
+{
+	int fd = accept4(VCUDA_ARBITER_FD, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct peer *peer = fd < 0 || peer_count == MOST_VMS ? NULL : calloc(1, sizeof(*peer));
+
+	if (!peer) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	peer->fd = fd;
+	peers[peer_count++] = peer;
+}
+
+static void drop_peer(unsigned int i)
+{
+	struct peer *peer = peers[i];
+
+	if (peer->registered)
+		turns_remove(&turns, &peer->vm, now_ns());
+	close(peer->fd);
+	free(peer);
+	peers[i] = peers[--peer_count];
+}
+
+static bool serve_first(struct peer *peer, const struct vcuda_arbiter_message *m)
+{
+	if (m->type != VCUDA_ARBITER_REGISTER || m->version != VCUDA_ARBITER_VERSION || !m->share ||
+	    m->share > VCUDA_SHARE_MOST)
+		return false;
+	peer->registered = true;
+	turns_add(&turns, &peer->vm, m->share, peer, now_ns());
+	return true;
+}
+
+/* False: the peer has closed its socket, or sends what is no message. */
+static bool serve(struct peer *peer)
+{
+	struct vcuda_arbiter_message m;
+	ssize_t bytes = recv(peer->fd, &m, sizeof(m), MSG_TRUNC);
+
+	if (bytes < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (bytes != sizeof(m))
+		return false;
+	if (!peer->registered)
+		return serve_first(peer, &m);
+	if (m.type == VCUDA_ARBITER_ACTIVE || m.type == VCUDA_ARBITER_IDLE)
+		turns_set_active(&turns, &peer->vm, m.type == VCUDA_ARBITER_ACTIVE, now_ns());
+	else if (m.type == VCUDA_ARBITER_DRAINED)
+		turns_drained(&turns, &peer->vm, m.turn, now_ns());
+	else
+		return false;
+	return true;
+}
+
+/* False: nobody is there. */
+static bool wait_for_messages(struct pollfd *fds, uint64_t until)
+{
+	uint64_t now = now_ns(), ns = !peer_count ? ALONE_NS : until > now ? until - now : 0;
+	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	bool forever = peer_count && until == UINT64_MAX;
+
+	fds[0] = (struct pollfd){.fd = VCUDA_ARBITER_FD, .events = POLLIN};
+	for (unsigned int i = 0; i < peer_count; i++)
+		fds[i + 1] = (struct pollfd){.fd = peers[i]->fd, .events = POLLIN};
+	return ppoll(fds, peer_count + 1, forever ? NULL : &time, NULL) > 0 || peer_count || errno == EINTR;
+}
+
+/* The program outlives the vcudad that has started it, whose folder and output are not its to keep. */
+static void leave_starter(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	signal(SIGINT, SIG_IGN);
+	if (chdir("/") || null < 0)
+		return;
+	for (int fd = 0; fd < VCUDA_ARBITER_FD; fd++)
+		dup2(null, fd);
+}
+
+int main(int argc, char **argv)
+{
+	static struct pollfd fds[MOST_VMS + 1];
+	unsigned long ms = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+
+	leave_starter();
+	turns_init(&turns, ms ? ms * 1000000u : TURNS_QUANTUM_NS, tell);
+	while (wait_for_messages(fds, turns_step(&turns, now_ns()))) {
+		/* From the last one on: a peer that is dropped is replaced by the last one. */
+		for (unsigned int i = peer_count; i > 0; i--)
+			if (fds[i].revents && !serve(peers[i - 1]))
+				drop_peer(i - 1);
+		if (fds[0].revents)
+			add_peer();
+	}
+	return 0;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptors.h"
+#include "common/log.h"
+#include "protocol/ipc/gate.h"
+#include "worker/checkpoint.h"
+#include "worker/memory-group.h"
+#include "worker/worker.h"
+
+/* A worker answers so long after the time for its work at the latest. */
+#define ANSWER_MS 5000
+
+/* Memory of a whole GPU takes half a minute, and a slow disk longer. */
+#define MOVE_MS 600000
+
+/* The host's own part of its memory, which no released memory takes. */
+#define HOST_RESERVE (256u << 20)
+
+static struct {
+	struct vcuda_list all;
+	enum daemon_gate_level level; /* of all of them, and of those to come */
+	enum daemon_gate_level before;
+	uint32_t groups, group, ms; /* group: of the pause of all */
+	uint64_t reserved;          /* bytes, of all gates */
+} gates = {.all = {&gates.all, &gates.all}};
+
+static void step(struct daemon_gate *gate);
+
+static void set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted)
+{
+	gate->wanted = wanted;
+	step(gate);
+}
+
+/* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
+static void give_up(struct daemon_gate *gate)
+{
+	gate->group = 0;
+	set_wanted(gate, gate->before < gate->level ? gate->before : gate->level);
+}
+
+/* The gates of a pause reach their level together or not at all. */
+static void fail(struct daemon_gate *failed, const char *failure)
+{
+	struct daemon_gate *gate, *after;
+	uint32_t group = failed->group;
+
+	failed->failure = failure;
+	vcuda_log("guest process %u cannot be paused (%s): this process, and what was to be paused with it, go on",
+		  *failed->guest_pid, failure);
+	if (group && group == gates.group)
+		gates.level = gates.before;
+	give_up(failed);
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (group && gate->group == group)
+			give_up(gate);
+}
+
+/* The memory is where it was. */
+static void fail_restore(struct daemon_gate *gate, const char *failure)
+{
+	gate->failure = failure;
+	gate->wanted = DAEMON_GATE_RELEASED;
+	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and `vcuda resume` tries "
+		  "again",
+		  *gate->guest_pid, failure);
+}
+
+/* ---- steps by the worker ---- */
+
+/* `file`: a descriptor that goes with the message; -1: none. */
+static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, uint64_t ms)
+{
+	struct vcuda_gate_message m = {.type = type, .milliseconds = gate->ms};
+	char control[CMSG_SPACE(sizeof(file))] = {0};
+	struct iovec data = {&m, sizeof(m)};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+
+	if (file >= 0) {
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		*CMSG_FIRSTHDR(&message) = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(sizeof(file)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &file, sizeof(file));
+	}
+	/* The socket is empty. A worker that has ended is reaped soon; one without a socket becomes overdue. */
+	if (gate->fd >= 0)
+		sendmsg(gate->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	gate->waits = true;
+	gate->sent = type;
+	daemon_timer_set(gate->loop, &gate->timer, ms + ANSWER_MS);
+}
+
+/* ---- steps by the driver ---- */
+
+/* UINT64_MAX: not known. */
+static uint64_t available_host_memory(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long long kib;
+	bool found = false;
+	char line[128];
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "MemAvailable: %llu", &kib) == 1;
+	if (file)
+		fclose(file);
+	return found ? kib << 10 : UINT64_MAX;
+}
+
+/* The driver writes the memory into the worker's. Where there is no room, the kernel would kill a worker. */
+static bool reserve(struct daemon_gate *gate)
+{
+	uint64_t bytes = daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+	uint64_t wanted = gates.reserved + bytes;
+
+	if (wanted > daemon_memory_group_left() || wanted + HOST_RESERVE > available_host_memory())
+		return false;
+	gate->reserved = bytes;
+	gates.reserved += bytes;
+	return true;
+}
+
+static void end_reservation(struct daemon_gate *gate)
+{
+	gates.reserved -= gate->reserved;
+	gate->reserved = 0;
+}
+
+static void checkpointed(void *owner, enum daemon_checkpoint_end end);
+
+static void checkpoint(struct daemon_gate *gate, bool release)
+{
+	int pidfd = container_of(gate, struct daemon_worker, gate)->pidfd;
+
+	gate->is_image = true;
+	/* A worker without a pidfd has ended, and its gate is dropped soon. */
+	if (pidfd < 0) {
+		gate->waits = true;
+		return;
+	}
+	gate->checkpoint =
+		daemon_checkpoint_start(gate->loop, gate->options->checkpoint, pidfd, release, checkpointed, gate);
+	if (!gate->checkpoint) {
+		end_reservation(gate);
+		release ? fail(gate, "checkpoint") : fail_restore(gate, "checkpoint");
+		return;
+	}
+	gate->waits = true;
+	daemon_timer_set(gate->loop, &gate->timer, MOVE_MS);
+}
+
+/* The worker has said that the driver may do it. */
+static void release_by_driver(struct daemon_gate *gate)
+{
+	if (!strcmp(gate->options->backend, "cpu")) {
+		fail(gate, "driver");
+	} else if (!gate->options->checkpoint) {
+		vcuda_log("there is no vcuda-checkpoint beside this program");
+		fail(gate, "checkpoint");
+	} else if (reserve(gate)) {
+		checkpoint(gate, true);
+	} else {
+		fail(gate, "host-memory");
+	}
+}
+
+/* The software GPU writes to the file. Another back end leaves the release to the driver. */
+static void release(struct daemon_gate *gate)
+{
+	const char *backend = gate->options->backend, *folder = gate->options->swap_directory;
+	int file = -1;
+
+	gate->is_image = false;
+	if (strcmp(backend, "cuda")) {
+		file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+		if (file < 0)
+			vcuda_log("cannot make a file in %s: %m; give a folder for released memory with "
+				  "--swap-directory",
+				  folder);
+		if (file < 0 && !strcmp(backend, "cpu")) {
+			fail(gate, "file");
+			return;
+		}
+	}
+	ask(gate, VCUDA_GATE_RELEASE, file, MOVE_MS);
+	if (file >= 0)
+		close(file);
+}
+
+static void restore(struct daemon_gate *gate)
+{
+	if (gate->is_image)
+		checkpoint(gate, false);
+	else
+		ask(gate, VCUDA_GATE_RESTORE, -1, MOVE_MS);
+}
+
+/* ---- from level to level ---- */
+
+static void step(struct daemon_gate *gate)
+{
+	if (gate->wanted == gate->level)
+		return;
+	if (gate->waits) {
+		/* The step may be overdue already. */
+		if (!gate->timer.at)
+			daemon_timer_set(gate->loop, &gate->timer, gate->ms + ANSWER_MS);
+		return;
+	}
+	if (gate->level == DAEMON_GATE_OPEN)
+		ask(gate, VCUDA_GATE_CLOSE, -1, gate->ms);
+	else if (gate->level == DAEMON_GATE_RELEASED)
+		restore(gate);
+	else if (gate->wanted == DAEMON_GATE_RELEASED)
+		release(gate);
+	else
+		ask(gate, VCUDA_GATE_OPEN, -1, gate->ms);
+}
+
+static void end_step(struct daemon_gate *gate)
+{
+	daemon_timer_clear(&gate->timer);
+	gate->waits = false;
+	gate->sent = 0;
+	gate->checkpoint = NULL;
+	end_reservation(gate);
+}
+
+/* The release did not succeed. One that was resumed meanwhile has what it wants. */
+static void not_released(struct daemon_gate *gate, const char *failure)
+{
+	if (gate->wanted == DAEMON_GATE_RELEASED)
+		fail(gate, failure);
+}
+
+static void not_restored(struct daemon_gate *gate, const char *failure)
+{
+	if (gate->wanted < DAEMON_GATE_RELEASED)
+		fail_restore(gate, failure);
+}
+
+static void checkpointed(void *owner, enum daemon_checkpoint_end end)
+{
+	struct daemon_gate *gate = owner;
+	bool releases = gate->level == DAEMON_GATE_CLOSED;
+
+	end_step(gate);
+	/* After a release that was broken off, a restore finds what there is to do. */
+	if (releases ? end != DAEMON_CHECKPOINT_REFUSED : end == DAEMON_CHECKPOINT_DONE)
+		gate->level = releases ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED;
+	if (end != DAEMON_CHECKPOINT_DONE)
+		releases ? not_released(gate, "driver") : not_restored(gate, "driver");
+	step(gate);
+}
+
+static void overdue(struct daemon_timer *timer)
+{
+	struct daemon_gate *gate = container_of(timer, struct daemon_gate, timer);
+
+	if (gate->checkpoint)
+		daemon_checkpoint_kill(gate->checkpoint);
+	else if (container_of(gate, struct daemon_worker, gate)->ledger.stopped)
+		/* Until its VM's turn the worker cannot answer. */
+		daemon_timer_set(gate->loop, timer, gate->ms + ANSWER_MS);
+	else if (gate->level == DAEMON_GATE_RELEASED)
+		fail_restore(gate, "worker");
+	else
+		fail(gate, "worker");
+}
+
+static const char *failure_of(uint32_t state)
+{
+	switch (state) {
+	case VCUDA_GATE_COMMAND_RUNS:
+		return "command";
+	case VCUDA_GATE_DEVICE_BUSY:
+		return "device";
+	case VCUDA_GATE_NO_ROOM:
+		return "file";
+	case VCUDA_GATE_NOT_SUPPORTED:
+		return "driver";
+	case VCUDA_GATE_SHARED:
+		return "shared";
+	default:
+		return "memory";
+	}
+}
+
+/* Without the software GPU only a worker that has no memory has released it. */
+static bool is_lie(const struct daemon_gate *gate, const struct vcuda_gate_message *m)
+{
+	return m->type == VCUDA_GATE_RELEASE && m->state == VCUDA_GATE_DONE &&
+	       !strcmp(gate->options->backend, "cuda") &&
+	       daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+}
+
+static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_message *m)
+{
+	static const enum daemon_gate_level levels[] = {[VCUDA_GATE_CLOSE] = DAEMON_GATE_CLOSED,
+							[VCUDA_GATE_OPEN] = DAEMON_GATE_OPEN,
+							[VCUDA_GATE_RELEASE] = DAEMON_GATE_RELEASED,
+							[VCUDA_GATE_RESTORE] = DAEMON_GATE_CLOSED};
+
+	end_step(gate);
+	if (m->state == VCUDA_GATE_DONE || m->type == VCUDA_GATE_OPEN)
+		gate->level = levels[m->type];
+	else if (m->type == VCUDA_GATE_RELEASE && m->state == VCUDA_GATE_NOT_SUPPORTED &&
+		 gate->wanted == DAEMON_GATE_RELEASED)
+		release_by_driver(gate);
+	else if (m->type == VCUDA_GATE_RELEASE)
+		not_released(gate, failure_of(m->state));
+	else if (m->type == VCUDA_GATE_RESTORE)
+		not_restored(gate, failure_of(m->state));
+	else if (gate->wanted != DAEMON_GATE_OPEN)
+		fail(gate, failure_of(m->state));
+	step(gate);
+}
+
+static void close_socket(struct daemon_gate *gate)
+{
+	daemon_source_remove(gate->loop, &gate->source);
+	if (gate->fd >= 0)
+		close(gate->fd);
+	gate->fd = -1;
+}
+
+static void ready(struct daemon_source *source, uint32_t events)
+{
+	struct daemon_gate *gate = container_of(source, struct daemon_gate, source);
+	struct vcuda_gate_message m;
+	ssize_t bytes = recv(gate->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
+
+	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (bytes == sizeof(m) && gate->sent && m.type == gate->sent && !is_lie(gate, &m)) {
+		take_answer(gate, &m);
+		return;
+	}
+	/* A worker closes the socket when it ends. One that goes on without is overdue when a pause wants it. */
+	close_socket(gate);
+	if (bytes <= 0)
+		return;
+	vcuda_log_peer("the worker of guest process %u breaks the rules of its gate: it is killed", *gate->guest_pid);
+	gate->broken(gate);
+}
+
+void daemon_gate_init(struct daemon_gate *gate, struct daemon_loop *loop)
+{
+	*gate = (struct daemon_gate){.loop = loop, .fd = -1, .source = {.fd = -1, .ready = ready}};
+	vcuda_list_init(&gate->entry);
+	daemon_timer_init(&gate->timer, overdue);
+}
+
+int daemon_gate_make(struct daemon_gate *gate, int *worker_end)
+{
+	/* Above the descriptors that a worker is given, which are set one after the other. */
+	int pair[2], status = vcuda_descriptors_pair(VCUDA_GATE_FD, pair);
+
+	if (status)
+		return status;
+	gate->fd = pair[0];
+	*worker_end = pair[1];
+	return 0;
+}
+
+/* A pause of all is under way. */
+static bool pauses_all(void)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (gate->group && gate->group == gates.group && gate->wanted > gate->level)
+			return true;
+	return false;
+}
+
+int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *options, const uint32_t *guest_pid,
+		      void (*broken)(struct daemon_gate *gate))
+{
+	int status = daemon_source_add(gate->loop, &gate->source, gate->fd, EPOLLIN);
+
+	gate->options = options;
+	gate->guest_pid = guest_pid;
+	gate->broken = broken;
+	vcuda_list_add(&gate->entry, &gates.all);
+	if (status || gates.level == DAEMON_GATE_OPEN)
+		return status;
+	gate->ms = gates.ms;
+	/* A pause that is complete does not depend on the new worker. */
+	if (pauses_all()) {
+		gate->group = gates.group;
+		gate->before = gates.before;
+	}
+	/* A new worker has no memory to release, and its guest process must reach a command that waits. */
+	set_wanted(gate, DAEMON_GATE_CLOSED);
+	return 0;
+}
+
+void daemon_gate_drop(struct daemon_gate *gate)
+{
+	close_socket(gate);
+	daemon_timer_clear(&gate->timer);
+	daemon_checkpoint_drop(gate->checkpoint);
+	gate->checkpoint = NULL;
+	end_reservation(gate);
+	vcuda_list_remove(&gate->entry);
+}
+
+static bool is_of(const struct daemon_gate *gate, uint32_t guest_pid)
+{
+	return !guest_pid || guest_pid == *gate->guest_pid;
+}
+
+unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
+{
+	enum daemon_gate_level level = release ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED;
+	struct daemon_gate *gate, *after;
+	unsigned int count = 0;
+
+	gates.groups++;
+	if (!guest_pid) {
+		/* A pause of all may be under way: the level before that one counts. */
+		if (!pauses_all())
+			gates.before = gates.level;
+		gates.level = DAEMON_GATE_CLOSED;
+		gates.group = gates.groups;
+		gates.ms = ms;
+	}
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		if (!is_of(gate, guest_pid))
+			continue;
+		gate->group = gates.groups;
+		gate->ms = ms;
+		gate->failure = NULL;
+		if (gate->wanted <= gate->level)
+			gate->before = gate->wanted;
+		/* Memory that is released stays so. */
+		gate->wanted = gate->wanted > level ? gate->wanted : level;
+		count++;
+	}
+	/* The first step of one may fail at once, and with it the pause. */
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		step(gate);
+	return count;
+}
+
+unsigned int daemon_gate_resume(uint32_t guest_pid)
+{
+	struct daemon_gate *gate, *after;
+	unsigned int count = 0;
+
+	if (!guest_pid)
+		gates.level = DAEMON_GATE_OPEN;
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		if (!is_of(gate, guest_pid))
+			continue;
+		gate->failure = NULL;
+		gate->group = 0;
+		gate->before = DAEMON_GATE_OPEN;
+		set_wanted(gate, DAEMON_GATE_OPEN);
+		count++;
+	}
+	return count;
+}

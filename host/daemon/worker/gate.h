@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pause and resume: the gates of this vcudad's workers (protocol/ipc/gate.h). While its gate is closed, a worker gives
+ * the device no work: its guest process sees slow calls. Its memory stays on the device, or is released: to the
+ * worker's host memory by vcuda-checkpoint, on the software GPU to a file.
+ *
+ * Whatever comes from a worker is hostile. No call blocks. All functions belong to the loop's thread.
+ */
+#ifndef VCUDA_DAEMON_GATE_H
+#define VCUDA_DAEMON_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/list.h"
+#include "loop/loop.h"
+#include "options/options.h"
+
+/* A pause that does not say how long running work may take. */
+#define DAEMON_GATE_MS 5000
+
+/* Each level is reached from the one before, and left to the one before. */
+enum daemon_gate_level {
+	DAEMON_GATE_OPEN,
+	DAEMON_GATE_CLOSED,   /* and all work has ended */
+	DAEMON_GATE_RELEASED, /* and the worker has no device memory */
+};
+
+struct daemon_checkpoint;
+
+struct daemon_gate {
+	struct vcuda_list entry; /* of all gates */
+	struct daemon_loop *loop;
+	struct daemon_source source;
+	struct daemon_timer timer; /* until a step is overdue */
+	int fd;                    /* -1: there is none */
+	const struct daemon_options *options;
+	const uint32_t *guest_pid;
+	enum daemon_gate_level wanted, level;
+	enum daemon_gate_level before;        /* the last pause: wanted again if the pause fails */
+	bool waits;                           /* a step is under way */
+	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
+	struct daemon_checkpoint *checkpoint; /* that makes the step; NULL: the worker does */
+	bool is_image;                        /* the driver released the memory, and not the worker */
+	uint64_t reserved;                    /* bytes of host memory for a release that is under way */
+	uint32_t group;                       /* of the gates that are paused together or not at all; 0: none */
+	uint32_t ms;                          /* that running work may take */
+	const char *failure;                  /* of the last step: a word for the status, NULL: none */
+	void (*broken)(struct daemon_gate *gate);
+};
+
+/* Before the other functions; from then on daemon_gate_drop() is harmless. The gate is a worker's `gate`. */
+void daemon_gate_init(struct daemon_gate *gate, struct daemon_loop *loop);
+
+/* Makes the socket. The worker's end is the caller's to close. 0 or -errno. */
+int daemon_gate_make(struct daemon_gate *gate, int *worker_end);
+
+/*
+ * Begins to listen, once the worker runs. While all are paused, the worker is as well. `guest_pid` and `options` stay
+ * valid until the gate is dropped. `broken`: the worker broke the rules. 0 or -errno.
+ */
+int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *options, const uint32_t *guest_pid,
+		      void (*broken)(struct daemon_gate *gate));
+
+void daemon_gate_drop(struct daemon_gate *gate);
+
+/*
+ * Pauses the workers of a guest process, 0: all, and those that start later. `release`: these workers also release
+ * their device memory. If the work of one of them does not end within `ms`, or its memory cannot be released, none is
+ * paused, and that one keeps the word `failure`. Returns how many there are. The pause is complete when each has the
+ * level that it wants. A worker that starts after that and does not close its gate goes on alone.
+ */
+unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release);
+
+/* A worker whose memory cannot come back stays released, and keeps the word `failure`. */
+unsigned int daemon_gate_resume(uint32_t guest_pid);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vcuda-gpu-memory: tells vcudad once a second how much memory of each GPU the processes of this host have. vcudad does
+ * not load NVIDIA's libraries itself, and a worker, which may be taken over, must not be the one that tells.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "driver.h"
+
+#define PERIOD_MS 1000
+
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-memory"};
+
+/* False: vcudad has closed the socket. */
+static bool send_message(const struct vcuda_gpu_memory *m)
+{
+	size_t length = offsetof(struct vcuda_gpu_memory, processes) + m->count * sizeof(m->processes[0]);
+
+	return send(VCUDA_GPU_MEMORY_FD, m, length, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static bool send_all(unsigned int gpus)
+{
+	static struct vcuda_gpu_memory m;
+
+	for (unsigned int gpu = 0; gpu < gpus; gpu++)
+		if (gpus_read(gpu, &m) && !send_message(&m))
+			return false;
+	return true;
+}
+
+int main(void)
+{
+	struct pollfd vcudad = {.fd = VCUDA_GPU_MEMORY_FD};
+	const char *why;
+	unsigned int gpus;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	gpus = gpus_open(&why);
+	if (!gpus && why)
+		vcuda_log("%s: vcudad does not see what workers take of a GPU's memory beyond their grants", why);
+	if (!gpus)
+		return VCUDA_GPU_MEMORY_NONE;
+	while (send_all(gpus) && poll(&vcudad, 1, PERIOD_MS) == 0)
+		continue;
+	return 0;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queue/gate.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/deadline.h"
+#include "protocol/ipc/gate.h"
+#include "queue/stage-queue.h"
+#include "session/destroy.h"
+#include "session/dispatch.h"
+
+/* The word: this bit while the gate is closed, and how many threads are behind the gate. */
+#define CLOSED 0x80000000u
+
+static struct {
+	_Atomic uint32_t word;
+} gate;
+
+static void wait_on_word(uint32_t seen, const struct timespec *end)
+{
+	/* With FUTEX_WAIT_BITSET the time is an absolute one. */
+	syscall(SYS_futex, &gate.word, FUTEX_WAIT_BITSET_PRIVATE, seen, end, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void wake_all(void)
+{
+	syscall(SYS_futex, &gate.word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void worker_gate_enter(void)
+{
+	uint32_t seen = atomic_load(&gate.word);
+
+	for (;;) {
+		if (seen & CLOSED) {
+			wait_on_word(seen, NULL);
+			seen = atomic_load(&gate.word);
+		} else if (atomic_compare_exchange_weak(&gate.word, &seen, seen + 1)) {
+			return;
+		}
+	}
+}
+
+void worker_gate_leave(void)
+{
+	if (atomic_fetch_sub(&gate.word, 1) == (CLOSED | 1))
+		wake_all();
+}
+
+static bool is_over(const struct timespec *end)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+/* False: a command is behind the gate still. */
+static bool wait_until_empty(const struct timespec *end)
+{
+	uint32_t seen;
+
+	while ((seen = atomic_load(&gate.word)) != CLOSED) {
+		if (is_over(end))
+			return false;
+		wait_on_word(seen, end);
+	}
+	return true;
+}
+
+static void open_gate(void)
+{
+	atomic_fetch_and(&gate.word, ~CLOSED);
+	wake_all();
+}
+
+/* ---- the device ---- */
+
+/* A thread that waits for the device may do so for ever. The next request finds the thread still there. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	struct worker_session *session;
+	bool runs;
+} wait = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+/* A context that a kernel's fault has ended gives an error, and is idle. */
+static void synchronize(struct worker_session *s, uint64_t id)
+{
+	CUcontext context = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_CONTEXT));
+
+	if (!context)
+		return;
+	if (s->ops->cuCtxSetCurrent(context) == CUDA_SUCCESS)
+		s->ops->cuCtxSynchronize();
+	/* The context may end now, and then no thread may have it. */
+	s->ops->cuCtxSetCurrent(NULL);
+	if (worker_handle_put(s->handles, id))
+		worker_destroy_ready(s);
+}
+
+static void *wait_for_device(void *unused)
+{
+	struct worker_session *s = wait.session;
+
+	worker_stage_queue_drain(s);
+	for (uint64_t id = 0; (id = worker_handle_next(s->handles, VCUDA_KIND_CONTEXT, id));)
+		synchronize(s, id);
+	pthread_mutex_lock(&wait.lock);
+	wait.runs = false;
+	pthread_cond_signal(&wait.ended);
+	pthread_mutex_unlock(&wait.lock);
+	return unused;
+}
+
+/* With the lock held. False: no thread could be started. */
+static bool start_wait(struct worker_session *s)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	wait.session = s;
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	wait.runs = !pthread_create(&thread, &attributes, wait_for_device, NULL);
+	pthread_attr_destroy(&attributes);
+	return wait.runs;
+}
+
+/* With the lock held. False: the time is over. */
+static bool wait_until_ended(const struct timespec *end)
+{
+	while (wait.runs)
+		if (pthread_cond_clockwait(&wait.ended, &wait.lock, CLOCK_MONOTONIC, end) == ETIMEDOUT)
+			return !wait.runs;
+	return true;
+}
+
+static enum vcuda_gate_state drain_device(struct worker_session *s, const struct timespec *end)
+{
+	enum vcuda_gate_state state = VCUDA_GATE_DONE;
+
+	if (!s->ops)
+		return state;
+	pthread_mutex_lock(&wait.lock);
+	/* A thread of an earlier request has not seen what came after it. */
+	if (!wait_until_ended(end))
+		state = VCUDA_GATE_DEVICE_BUSY;
+	else if (!start_wait(s))
+		state = VCUDA_GATE_OUT_OF_MEMORY;
+	else if (!wait_until_ended(end))
+		state = VCUDA_GATE_DEVICE_BUSY;
+	pthread_mutex_unlock(&wait.lock);
+	return state;
+}
+
+/* ---- vcudad's requests ---- */
+
+static void close_gate(struct worker_session *s, struct vcuda_gate_message *m)
+{
+	struct timespec end = vcuda_deadline(m->milliseconds * UINT64_C(1000000));
+
+	atomic_fetch_or(&gate.word, CLOSED);
+	m->state = wait_until_empty(&end) ? drain_device(s, &end) : VCUDA_GATE_COMMAND_RUNS;
+	if (m->state != VCUDA_GATE_DONE)
+		open_gate();
+}
+
+static enum vcuda_gate_state state_of(int status)
+{
+	return !status ? VCUDA_GATE_DONE : status == -ENOMEM ? VCUDA_GATE_OUT_OF_MEMORY : VCUDA_GATE_NO_ROOM;
+}
+
+/* A worker without a back end has no memory to release. The file is the back end's if the release succeeds. */
+static enum vcuda_gate_state release(const struct worker_session *s, int *file)
+{
+	enum vcuda_gate_state state;
+
+	if (!s->ops)
+		return VCUDA_GATE_DONE;
+	if (s->has_shared && s->has_shared())
+		return VCUDA_GATE_SHARED;
+	if (!s->release || *file < 0)
+		return VCUDA_GATE_NOT_SUPPORTED;
+	state = state_of(s->release(*file));
+	if (state == VCUDA_GATE_DONE)
+		*file = -1;
+	return state;
+}
+
+static enum vcuda_gate_state restore(const struct worker_session *s)
+{
+	return s->ops && s->restore ? state_of(s->restore()) : VCUDA_GATE_DONE;
+}
+
+static void serve(struct worker_session *s, struct vcuda_gate_message *m, int *file)
+{
+	m->state = VCUDA_GATE_DONE;
+	if (m->type == VCUDA_GATE_CLOSE)
+		close_gate(s, m);
+	else if (m->type == VCUDA_GATE_OPEN)
+		open_gate();
+	else if (m->type == VCUDA_GATE_RELEASE)
+		m->state = release(s, file);
+	else
+		m->state = restore(s);
+}
+
+/* Returns what recvmsg() returns. *file: the descriptor that came with the message, which is the caller's; -1: none. */
+static ssize_t receive(struct vcuda_gate_message *m, int *file)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	struct iovec data = {m, sizeof(*m)};
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t bytes = recvmsg(VCUDA_GATE_FD, &message, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *header = bytes < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+	*file = -1;
+	if (header && header->cmsg_type == SCM_RIGHTS)
+		memcpy(file, CMSG_DATA(header), sizeof(*file));
+	return bytes;
+}
+
+void worker_gate_serve(struct worker_session *s)
+{
+	struct vcuda_gate_message m;
+	ssize_t bytes;
+	int file;
+
+	while ((bytes = receive(&m, &file)) == sizeof(m) || (bytes < 0 && errno == EINTR)) {
+		if (bytes < 0)
+			continue;
+		serve(s, &m, &file);
+		if (file >= 0)
+			close(file);
+		if (send(VCUDA_GATE_FD, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
+			break;
+	}
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate in front of the device (protocol/ipc/gate.h). Each command that gives the device work passes the gate, also
+ * one that waits until that work is done. Queries, and waits for work that was given before, do not: they end by
+ * themselves while the gate is closed. Thread-safe, but for worker_gate_serve().
+ */
+#ifndef VCUDA_WORKER_GATE_H
+#define VCUDA_WORKER_GATE_H
+
+#include "session/session.h"
+
+/* Waits while the gate is closed. The calling thread is behind the gate until worker_gate_leave(). */
+void worker_gate_enter(void);
+void worker_gate_leave(void);
+
+/* Serves vcudad's requests. Returns when vcudad closes the socket, or at once where there is none. */
+void worker_gate_serve(struct worker_session *s);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the software GPU has kernels compiled in processes of their own. The software GPU says what to compile, and
+ * compiles it in such a process. Whoever opens the software GPU starts the processes, and ends them at their limits.
+ */
+#ifndef VCUDA_COMPILER_H
+#define VCUDA_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VCUDA_COMPILE_ORDER_BYTES 256
+
+/* One version of one kernel. Borrowed for the call. */
+struct vcuda_compile_job {
+	int module;         /* a file with what all kernels of a module share; it is not changed */
+	const void *order;  /* what to compile of that module */
+	size_t order_bytes; /* at most VCUDA_COMPILE_ORDER_BYTES */
+	bool background;    /* leaves the processors to others */
+	const bool
+		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: it is always needed */
+};
+
+enum vcuda_compile_end {
+	VCUDA_COMPILE_DONE,
+	VCUDA_COMPILE_FAILED,    /* the same job fails again: it took too long, or the compiler crashed */
+	VCUDA_COMPILE_NO_MEMORY, /* a later attempt may find some */
+	VCUDA_COMPILE_UNWANTED,
+};
+
+struct vcuda_compiler {
+	/*
+	 * Waits until the job is done. VCUDA_COMPILE_DONE: *result is for free(). VCUDA_COMPILE_FAILED and
+	 * VCUDA_COMPILE_NO_MEMORY: `why` has a clause for the log. Thread-safe.
+	 */
+	enum vcuda_compile_end (*run)(const struct vcuda_compile_job *job, void **result, size_t *result_bytes,
+				      char *why, size_t why_bytes);
+	/* A job will come soon. Does not wait. Thread-safe. */
+	void (*expect)(void);
+};
+
+/*
+ * In a process of its own, with one thread: makes the result of a job, for free(). False: there is no memory. The
+ * process may compile one job after another.
+ */
+typedef bool (*vcuda_compile)(int module, const void *order, size_t order_bytes, void **result, size_t *result_bytes);
+
+#endif

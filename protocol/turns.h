@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes. vcudad makes one for each
+ * worker where the VM has a share (vcudad --share), and gives it to the worker with the ledger's page (ipc/ledger.h),
+ * in which `hold` says whether the worker may begin to run work. What a worker writes decides about its own VM's turns
+ * alone.
+ */
+#ifndef VCUDA_TURNS_H
+#define VCUDA_TURNS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct vcuda_demand {
+	_Atomic uint32_t begun;   /* operations that could begin, modulo 2^32 */
+	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
+	_Atomic uint32_t running; /* threads that run a part of an operation */
+};
+
+/*
+ * For a back end. Before a thread runs work it increments `running` and then reads `hold`; if `hold` is not 0, it
+ * decrements `running` and waits. A thread that makes `running` 0 reads `hold` after that; if `hold` is not 0, it adds
+ * 1 to `drained`. `hold` is a futex of several processes.
+ */
+struct vcuda_turns {
+	_Atomic uint32_t *hold; /* read-only memory */
+	int drained;            /* an eventfd of this worker, which vcudad waits for */
+	struct vcuda_demand *demand;
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Having versions compiled by other processes, once vcuda_cpu_compile_with() has said how. */
+#ifndef VCUDA_BACKEND_CPU_PTX_ELSEWHERE_H
+#define VCUDA_BACKEND_CPU_PTX_ELSEWHERE_H
+
+#include "jit/ptx-make.h"
+
+bool ptx_elsewhere_is_used(void);
+
+/* As ptx_make(). A version that is not chosen is compiled in the background, until its module is gone. */
+enum ptx_status ptx_elsewhere_make(const struct ptx_wanted *wanted, struct ptx_made *made, struct ptx_error *error);
+
+#endif

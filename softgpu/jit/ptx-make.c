@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jit/ptx-make.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * Measured: what takes more than about 0.3 s to optimise has more instructions. A masked version takes twice as long
+ * and often runs for the last warp alone: it is always quick first.
+ */
+#define MANY_INSTRUCTIONS 300
+/* What has more than this stays quick: nobody should hold the background thread for minutes. */
+#define OPTIMISED_INSTRUCTIONS 16384
+/* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
+#define OPTIMISED_CHOICES 192
+
+double ptx_make_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
+{
+	strcpy(name, "ptx_");
+	for (unsigned n = 0; n < 16; n++)
+		snprintf(name + 4 + 2 * n, 3, "%02x", key->bytes[n]);
+}
+
+bool ptx_make_is_patient(void)
+{
+	const char *wanted = getenv("VCUDA_CPU_COMPILE");
+
+	return wanted && !strcmp(wanted, "optimised");
+}
+
+static bool stays_quick(const struct ptx_plan *plan)
+{
+	return plan->body.instr_count > OPTIMISED_INSTRUCTIONS || plan->body.choices > OPTIMISED_CHOICES;
+}
+
+static bool starts_quick(struct ptx_version v, const struct ptx_plan *plan)
+{
+	return stays_quick(plan) ||
+	       (!ptx_make_is_patient() && (v.masked || plan->body.instr_count > MANY_INSTRUCTIONS));
+}
+
+static enum ptx_status compile(const struct ptx_wanted *w, struct ptx_plan *plan, struct ptx_made *made,
+			       struct ptx_error *error)
+{
+	LLVMMemoryBufferRef object = NULL;
+	struct vcuda_cache_key key;
+	char name[PTX_NAME_BYTES];
+	enum ptx_status status;
+	uint64_t stack;
+
+	ptx_key_version(w->kernel, w->blockdim, made->version, &key);
+	ptx_make_name(&key, name);
+	status = ptx_compile(plan, made->version, name, &object, &stack, &made->times, error);
+	if (status != PTX_OK)
+		return status;
+	made->piece = ptx_piece_pack(plan, made->version.masked, object, stack);
+	LLVMDisposeMemoryBuffer(object);
+	return made->piece ? PTX_OK : PTX_NO_MEMORY;
+}
+
+enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, struct ptx_error *error)
+{
+	double start = ptx_make_now_ms();
+	enum ptx_status status;
+	struct ptx_plan *plan;
+
+	*made = (struct ptx_made){.version = w->version};
+	status = ptx_plan_create(w->kernel, w->blockdim, &plan, error);
+	if (status != PTX_OK)
+		return status;
+	made->times.analysis = ptx_make_now_ms() - start;
+	if (w->choose && starts_quick(w->version, plan))
+		made->version.quick = true;
+	if (!made->version.quick && stays_quick(plan))
+		status = PTX_NOT_SUPPORTED;
+	else
+		status = compile(w, plan, made, error);
+	ptx_plan_destroy(plan);
+	return status;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiling a version of a kernel to a piece, in this process or another one. */
+#ifndef VCUDA_BACKEND_CPU_PTX_MAKE_H
+#define VCUDA_BACKEND_CPU_PTX_MAKE_H
+
+#include "jit/ptx-piece.h"
+
+struct ptx_wanted {
+	struct ptx_kernel *kernel;
+	uint32_t blockdim[3];
+	struct ptx_version version;
+	bool choose; /* what would take long is made quick; without it, what would take far too long is refused */
+};
+
+struct ptx_made {
+	struct ptx_version version; /* the one that was chosen */
+	struct ptx_times times;     /* `link` is left to the caller */
+	struct ptx_piece *piece;    /* for free() */
+};
+
+/* Here. Any number of threads may do so at once. */
+enum ptx_status ptx_make(const struct ptx_wanted *wanted, struct ptx_made *made, struct ptx_error *error);
+
+/* The name of the function in an object file. */
+#define PTX_NAME_BYTES 40
+void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES]);
+
+/* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
+bool ptx_make_is_patient(void);
+
+double ptx_make_now_ms(void);
+
+#endif

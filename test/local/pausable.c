@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that verifies all that it computes, in many ways, for tests that pause it: device, pinned, registered and
+ * managed memory, two streams with events, a graph, a host function, a second context, a module now and then. Prints
+ * "ready" after the first round; prints its number of rounds for each SIGUSR1; ends with SIGTERM. With "waits" it has
+ * the device wait for it until SIGTERM, with "copies" it makes nothing but copies to the device, with "shares" other
+ * processes may open some of its memory. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ *
+ * usage: pausable [waits|copies|shares]
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "protocol/cuda-functions.h"
+
+#define COUNT 16384u
+#define BYTES (COUNT * sizeof(uint32_t))
+
+/* Memory that the program writes in the beginning and reads in the end. */
+#define BALLAST_BYTES (48u << 20)
+#define BALLAST_VALUE 0x5eed1234u
+
+static const char ptx[] =
+	".version 6.3\n.target sm_50\n.address_size 64\n"
+	".visible .entry add(.param .u64 data, .param .u32 what)\n{\n"
+	".reg .b32 %r<7>;\n.reg .b64 %rd<5>;\n"
+	"ld.param.u64 %rd1, [data];\nld.param.u32 %r1, [what];\n"
+	"mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmov.u32 %r4, %tid.x;\nmad.lo.s32 %r5, %r2, %r3, %r4;\n"
+	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
+	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, %r1;\nst.global.u32 [%rd4], %r6;\nret;\n}\n";
+
+static volatile sig_atomic_t stop, rounds;
+
+static void check(CUresult result, const char *what)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	printf("%s: CUDA error %d in round %d\n", what, (int)result, (int)rounds);
+	exit(3);
+}
+
+#define OK(call) check(call, #call)
+
+static void verify(const uint32_t *data, uint32_t first, const char *what)
+{
+	for (uint32_t i = 0; i < COUNT; i++) {
+		if (data[i] == first + i)
+			continue;
+		printf("round %d, %s: element %u is %u, not %u\n", (int)rounds, what, i, data[i], first + i);
+		exit(2);
+	}
+}
+
+static void fill(uint32_t *data, uint32_t first)
+{
+	for (uint32_t i = 0; i < COUNT; i++)
+		data[i] = first + i;
+}
+
+struct side {
+	CUcontext context;
+	CUmodule module;
+	CUfunction add;
+	CUdeviceptr data;
+	CUstream streams[2];
+	CUevent event;
+};
+
+static void launch(const struct side *side, CUdeviceptr data, uint32_t what, CUstream stream)
+{
+	void *params[] = {&data, &what};
+
+	OK(cuLaunchKernel(side->add, COUNT / 128, 1, 1, 128, 1, 1, 0, stream, params, NULL));
+}
+
+static void load(struct side *side)
+{
+	OK(cuModuleLoadData(&side->module, ptx));
+	OK(cuModuleGetFunction(&side->add, side->module, "add"));
+}
+
+static void begin(struct side *side)
+{
+	OK(cuCtxSetCurrent(side->context));
+	load(side);
+	OK(cuMemAlloc_v2(&side->data, BYTES));
+	for (int i = 0; i < 2; i++)
+		OK(cuStreamCreate(&side->streams[i], CU_STREAM_NON_BLOCKING));
+	OK(cuEventCreate(&side->event, CU_EVENT_DISABLE_TIMING));
+}
+
+static struct side first, second;
+static uint32_t *pageable, *pinned, *registered;
+static CUdeviceptr managed, ballast;
+static CUgraphExec graph;
+
+/* The graph adds 3 to the first side's data. */
+static void make_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS node = {0};
+	uint32_t what = 3;
+	void *params[] = {&first.data, &what};
+	CUgraphNode nodes[2];
+	CUgraph made;
+
+	node.func = first.add;
+	node.gridDimX = COUNT / 128;
+	node.gridDimY = node.gridDimZ = node.blockDimY = node.blockDimZ = 1;
+	node.blockDimX = 128;
+	node.kernelParams = params;
+	OK(cuGraphCreate(&made, 0));
+	OK(cuGraphAddKernelNode_v2(&nodes[0], made, NULL, 0, &node));
+	what = 4;
+	OK(cuGraphAddKernelNode_v2(&nodes[1], made, &nodes[0], 1, &node));
+	OK(cuGraphInstantiateWithFlags(&graph, made, 0));
+	OK(cuGraphDestroy(made));
+}
+
+static void set_up(void)
+{
+	CUdevice device = 0;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&first.context, device));
+	OK(cuCtxCreate_v2(&second.context, 0, device));
+	begin(&second);
+	begin(&first);
+	pageable = malloc(BYTES);
+	registered = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!pageable || registered == MAP_FAILED)
+		exit(1);
+	OK(cuMemHostAlloc((void **)&pinned, BYTES, 0));
+	OK(cuMemHostRegister_v2(registered, BYTES, 0));
+	OK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemAlloc_v2(&ballast, BALLAST_BYTES));
+	OK(cuMemsetD32_v2(ballast, BALLAST_VALUE, BALLAST_BYTES / sizeof(uint32_t)));
+	make_graph();
+}
+
+static void share(void)
+{
+	CUipcMemHandle handle;
+
+	OK(cuIpcGetMemHandle(&handle, ballast));
+}
+
+static void verify_ballast(void)
+{
+	uint32_t *data = malloc(BALLAST_BYTES);
+
+	if (!data)
+		exit(1);
+	OK(cuMemcpyDtoH_v2(data, ballast, BALLAST_BYTES));
+	for (size_t i = 0; i < BALLAST_BYTES / sizeof(*data); i++)
+		if (data[i] != BALLAST_VALUE)
+			exit(2);
+	free(data);
+}
+
+static void host_function(void *calls)
+{
+	usleep(500);
+	++*(uint32_t *)calls;
+}
+
+/* From one stream to the other by an event, and through a graph and a function of the program. */
+static void round_of_streams(uint32_t start)
+{
+	uint32_t calls = 0;
+
+	fill(pinned, start);
+	OK(cuMemcpyHtoDAsync_v2(first.data, pinned, BYTES, first.streams[0]));
+	for (int i = 0; i < 8; i++)
+		launch(&first, first.data, 1, first.streams[0]);
+	OK(cuEventRecord(first.event, first.streams[0]));
+	OK(cuStreamWaitEvent(first.streams[1], first.event, 0));
+	OK(cuLaunchHostFunc(first.streams[1], host_function, &calls));
+	OK(cuGraphLaunch(graph, first.streams[1]));
+	OK(cuMemcpyDtoHAsync_v2(registered, first.data, BYTES, first.streams[1]));
+	OK(cuStreamSynchronize(first.streams[1]));
+	verify(registered, start + 15, "streams");
+	if (calls != 1)
+		exit(2);
+}
+
+static void round_of_copies(struct side *side, uint32_t start)
+{
+	OK(cuCtxSetCurrent(side->context));
+	fill(pageable, start);
+	OK(cuMemcpyHtoD_v2(side->data, pageable, BYTES));
+	launch(side, side->data, 5, NULL);
+	OK(cuMemcpyDtoH_v2(pageable, side->data, BYTES));
+	verify(pageable, start + 5, "copies");
+	OK(cuCtxSetCurrent(first.context));
+}
+
+static void round_of_managed_memory(uint32_t start)
+{
+	fill((uint32_t *)managed, start);
+	launch(&first, managed, 9, NULL);
+	OK(cuCtxSynchronize());
+	verify((const uint32_t *)managed, start + 9, "managed memory");
+}
+
+static void round_of_modules(void)
+{
+	struct side other = first;
+
+	load(&other);
+	OK(cuMemsetD32_v2(first.data, 1, COUNT));
+	launch(&other, first.data, 6, NULL);
+	OK(cuMemcpyDtoH_v2(pageable, first.data, BYTES));
+	for (uint32_t i = 0; i < COUNT; i++)
+		pageable[i] += i;
+	verify(pageable, 7, "modules");
+	OK(cuModuleUnload(other.module));
+}
+
+static void count(int signal)
+{
+	char text[16];
+	int at = sizeof(text), n = rounds;
+
+	text[--at] = '\n';
+	do
+		text[--at] = (char)('0' + n % 10);
+	while (n /= 10);
+	if (write(STDOUT_FILENO, text + at, sizeof(text) - (size_t)at) < 0)
+		_exit(1);
+}
+
+static void end(int signal)
+{
+	stop = 1;
+}
+
+static void make_rounds(void)
+{
+	while (!stop) {
+		uint32_t start = (uint32_t)rounds * 17u;
+
+		round_of_streams(start);
+		round_of_copies(&first, start);
+		round_of_copies(&second, start + 1);
+		round_of_managed_memory(start);
+		if (rounds % 16 == 0)
+			round_of_modules();
+		if (!rounds++)
+			puts("ready");
+	}
+}
+
+static void make_copies(void)
+{
+	memset(pageable, 0, BYTES);
+	while (!stop) {
+		OK(cuMemcpyHtoD_v2(first.data, pageable, BYTES));
+		if (!rounds++)
+			puts("ready");
+	}
+}
+
+/* A stream waits for a word that the program writes in the end. */
+static void wait_for_end(void)
+{
+	CUdeviceptr word;
+
+	memset(pinned, 0, BYTES);
+	OK(cuMemHostGetDevicePointer_v2(&word, pinned, 0));
+	OK(cuStreamWaitValue32_v2(first.streams[0], word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	launch(&first, first.data, 1, first.streams[0]);
+	puts("ready");
+	while (!stop)
+		usleep(1000);
+	__atomic_store_n(pinned, 1, __ATOMIC_RELEASE);
+	OK(cuStreamSynchronize(first.streams[0]));
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count, .sa_flags = SA_RESTART}, NULL);
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
+	set_up();
+	if (argc > 1 && !strcmp(argv[1], "shares"))
+		share();
+	if (argc > 1 && !strcmp(argv[1], "waits"))
+		wait_for_end();
+	else if (argc > 1 && !strcmp(argv[1], "copies"))
+		make_copies();
+	else
+		make_rounds();
+	verify_ballast();
+	return 0;
+}

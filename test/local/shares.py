@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of a device's time (vcudad --share): what programs of several vcudads get beside one another.
+
+usage: shares.py BUILD_DIRECTORY SECONDS [KIND[*PROGRAMS] KIND[*PROGRAMS] SHARE SHARE]...   a table; see share-load.c for the kinds
+"""
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import BACKEND, LIMIT, build, check, children, daemon, wait_until
+
+LEAST_BATCHES = 10
+LOOKS = 150
+PAIRS = [("short", "short"), ("short", "long"), ("sync", "short"), ("graphs", "copies")]
+SHARES = [(1, 1), (1, 3), (1, 9)]
+
+
+class Tenant:
+    """A vcudad with a share, and a program of its own that works without an end."""
+
+    def __init__(self, stack, arbiter, share, kind, programs=1, options=()):
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        self.kind = kind
+        self.control = os.path.join(directory, "control")
+        self.daemon, self.env = stack.enter_context(daemon("--share", str(share), "--arbiter", arbiter, "--control", self.control, *options))
+        self.programs = [self.start(kind) for _ in range(programs)]
+        stack.callback(self.finish)
+
+    def start(self, kind):
+        p = subprocess.Popen([build("test/local/share-load"), kind], env=self.env, stdout=subprocess.PIPE, text=True)
+        line = p.stdout.readline()
+        check(line == "ready\n", f"share-load said {line!r}")
+        return p
+
+    def finish(self):
+        self.say("resume")
+        for p in self.programs:
+            # An endless kernel is not waited for.
+            p.send_signal(signal.SIGKILL if self.kind == "endless" else signal.SIGTERM)
+            p.wait(LIMIT)
+            check(p.returncode == -signal.SIGKILL or not p.returncode, f"share-load ended with {p.returncode}")
+
+    def say(self, command):
+        subprocess.run([build("cli/vcuda"), command, "--control", self.control, "--vm", str(self.daemon.pid)], check=True, timeout=LIMIT)
+
+    def count(self):
+        """Batches of work that have ended, and when that was asked."""
+        for p in self.programs:
+            p.send_signal(signal.SIGUSR1)
+        return sum(int(p.stdout.readline()) for p in self.programs), time.monotonic()
+
+
+def rates(tenants, seconds):
+    """Batches of work of each in a second. On a busy machine it takes longer: few batches tell little."""
+    before = [tenant.count() for tenant in tenants]
+    for tenant in tenants:
+        for p in tenant.programs:
+            p.send_signal(signal.SIGUSR2)
+    end = time.monotonic() + LIMIT
+    while True:
+        time.sleep(seconds)
+        after = [tenant.count() for tenant in tenants]
+        if min(a[0] - b[0] for a, b in zip(after, before)) >= LEAST_BATCHES:
+            break
+        check(time.monotonic() < end, "a program makes no progress")
+    return [(a[0] - b[0]) / (a[1] - b[1]) for a, b in zip(after, before)]
+
+
+def got(kinds, shares, seconds, programs):
+    """For each tenant its rate beside the others, as a part of its rate alone; and its first program's times of batches (print_times())."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        tenants, alone = [], []
+        for kind, share, count in zip(kinds, shares, programs):
+            tenant = Tenant(stack, os.path.join(directory, "arbiter"), share, kind, count)
+            alone += rates([tenant], seconds)
+            tenant.say("pause")
+            tenants.append(tenant)
+        for tenant in tenants:
+            tenant.say("resume")
+        time.sleep(0.5)
+        parts = [together / by_itself for together, by_itself in zip(rates(tenants, seconds), alone)]
+    return parts, [tenant.programs[0].stdout.read().split() for tenant in tenants]
+
+
+# ---- tests ----
+
+def arbiter_of(tenant):
+    """The process number of the arbiter that the tenant's vcudad has started; None: it has started none."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
+                name, fields = f.read().rsplit(")", 1)
+            if name.endswith("(vcuda-arbiter") and int(fields.split()[1]) == tenant.daemon.pid:
+                return int(entry)
+    return None
+
+
+def log(tenant):
+    with open(tenant.daemon.log_path, encoding="utf-8") as f:
+        return f.read()
+
+
+def turns_of(tenant):
+    listed = subprocess.run([build("cli/vcuda"), "vm", "list", "--control", tenant.control, "--json"], capture_output=True, text=True, check=True)
+    return json.loads(listed.stdout)[0]["turns"]
+
+
+def works(tenant):
+    before = tenant.count()[0]
+    wait_until(lambda: tenant.count()[0] > before, "a program does not go on")
+
+
+def has_its_share():
+    """
+    Turns of four times the share take more than twice the time. What is done meanwhile says little on a busy machine: of
+    its processors a short turn, after a long rest, gets a larger part.
+    """
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        tenants = [Tenant(stack, path, share, "short", 3) for share in (1, 4)]
+        for tenant in tenants:
+            wait_until(lambda: turns_of(tenant) == "own", "there are no turns")
+        own = [0, 0]
+        for _ in range(LOOKS):
+            time.sleep(random.uniform(0, 0.02))
+            for i, tenant in enumerate(tenants):
+                own[i] += turns_of(tenant) == "own"
+        print(f"own turns in {LOOKS} looks: {own}")
+        check(own[1] > 2 * own[0], f"a share of 4 beside one of 1 has its turn {own[1]} times in {LOOKS}, the other one {own[0]} times")
+        for tenant in tenants:
+            works(tenant)
+
+
+def is_stopped(process):
+    with open(f"/proc/{process}/stat", encoding="utf-8") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def endless():
+    """Kernels that do not end are stopped in the turns of other VMs, however many processes have one, and go on in their own."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        hostile = Tenant(stack, path, 1, "endless", 4)
+        workers = children(hostile.daemon.pid)
+        check(len(workers) == 4, f"{len(workers)} workers")
+        with contextlib.ExitStack() as other:
+            tenant = Tenant(other, path, 9, "short")
+            for _ in range(3):
+                wait_until(lambda: all(map(is_stopped, workers)), "endless kernels run on in the turns of the other VM")
+                wait_until(lambda: not any(map(is_stopped, workers)), "endless kernels have no turns")
+            works(tenant)
+        wait_until(lambda: turns_of(hostile) == "open" and not any(map(is_stopped, workers)), "a worker stays stopped after the last turn")
+
+
+def ends_after(p, daemon_process, seconds):
+    """The program's kernel is ended, with the error that says why."""
+    out = p.communicate(timeout=LIMIT)[0]
+    check(p.returncode == 3 and out.endswith("CUDA error 702\n"), f"an endless kernel: {p.returncode}, {out}")
+    with open(daemon_process.log_path, encoding="utf-8") as f:
+        check(f"ran for longer than {seconds} s" in f.read(), "no line names the limit")
+
+
+def kernel_time():
+    """--max-kernel-time counts the time of the VM's own turns."""
+    with daemon("--max-kernel-time", "1") as (d, env):
+        p = subprocess.Popen([build("test/local/share-load"), "endless"], env=env, stdout=subprocess.PIPE, text=True)
+        ends_after(p, d, 1)
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        Tenant(stack, path, 3, "short")
+        limited = Tenant(stack, path, 1, "endless", options=["--max-kernel-time", "1"])
+        begin = time.monotonic()
+        ends_after(limited.programs.pop(), limited.daemon, 1)
+        check(time.monotonic() - begin > 2, "the turns of the other VM count")
+
+
+def refused():
+    """vcudad does not start with an option that its back end cannot keep."""
+    for option in "--share", "--max-kernel-time":
+        r = subprocess.run([build("host/daemon/vcudad"), "--socket", "none/socket", "--backend", "cuda", option, "1"],
+                           capture_output=True, text=True, timeout=LIMIT, check=False)
+        check(r.returncode and f"{option}: only the software GPU" in r.stderr, f"{option}: {r.returncode}, {r.stderr}")
+
+
+def new_arbiter():
+    """An arbiter that is started again learns of work that began before."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        first, second = (Tenant(stack, path, 1, "long", 2) for _ in range(2))
+        wait_until(lambda: turns_of(first) == "other", "there are no turns")
+        os.kill(arbiter_of(first) or arbiter_of(second), signal.SIGKILL)
+        wait_until(lambda: turns_of(first) == "lost", "nobody misses the arbiter")
+        for state in "own", "other":
+            wait_until(lambda: turns_of(first) == state, f"with a new arbiter there is never a turn: {state}")
+
+
+def ends():
+    """Of the arbiter, of a worker that stands still in its turn, and of a vcudad: the others go on."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        first, second = (Tenant(stack, path, 1, "short") for _ in range(2))
+        starter = first if arbiter_of(first) else second
+        for state in "own", "other":
+            wait_until(lambda: turns_of(first) == state, f"there is never a turn: {state}")
+        check(os.readlink(f"/proc/{arbiter_of(starter)}/fd/2") == "/dev/null", "the arbiter keeps the output of vcudad")
+        os.kill(arbiter_of(starter), signal.SIGKILL)
+        wait_until(lambda: "there is no arbiter" in log(first) and "there is no arbiter" in log(second), "nobody misses the arbiter")
+        wait_until(lambda: arbiter_of(first) or arbiter_of(second), "no arbiter is started again")
+        works(first)
+        works(second)
+        worker, = children(first.daemon.pid)
+        os.kill(worker, signal.SIGSTOP)
+        works(second)
+        os.kill(worker, signal.SIGCONT)
+        works(first)
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        survivor = Tenant(stack, path, 1, "short")
+        with contextlib.ExitStack() as other:
+            Tenant(other, path, 1, "short")
+        works(survivor)
+        wait_until(lambda: turns_of(survivor) == "open", "the one that is left takes turns")
+
+
+REGISTER, ACTIVE = 1, 2
+
+
+def message(kind):
+    """Of protocol/ipc/arbiter.h, with a share of 1."""
+    return struct.pack("6I", kind, 0, 1, 1, 0, 0)
+
+
+def hung_up(peer):
+    """Whether the other end is closed; reads nothing."""
+    poll = select.poll()
+    poll.register(peer, 0)
+    return bool(poll.poll(0))
+
+
+def does_not_read():
+    """A vcudad that was stopped for long misses messages. It must register anew, or it may wait for ever."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        listener.bind(path)
+        listener.listen()
+        arbiter = subprocess.Popen(["sh", "-c", f"exec {build('host/arbiter/vcuda-arbiter')} 1 3<&0"], stdin=listener)
+        stack.callback(arbiter.wait, LIMIT)
+        stack.callback(arbiter.terminate)
+        stopped, other = (stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) for _ in range(2))
+        for peer in stopped, other:
+            peer.connect(path)
+            peer.settimeout(LIMIT)
+            for kind in REGISTER, ACTIVE:
+                peer.send(message(kind))
+        while not hung_up(stopped):
+            check(other.recv(64), "the arbiter closes the socket of one that reads")
+
+
+def no_arbiter():
+    """Without an arbiter work goes on, or waits, as the operator wants it."""
+    for strict in False, True:
+        with tempfile.TemporaryDirectory() as directory:
+            options = ["--share", "1", "--arbiter", os.path.join(directory, "none/arbiter"), *(["--share-strict"] if strict else [])]
+            with daemon(*options) as (d, env):
+                p = subprocess.Popen([build("test/local/steady"), "0"], env=env, stdout=subprocess.DEVNULL)
+                said = "waits for one (--share-strict)" if strict else "works without regard to shares"
+                wait_until(lambda: said in open(d.log_path, encoding="utf-8").read(), "vcudad does not say that there is no arbiter")
+                if strict:
+                    time.sleep(0.5)
+                    check(p.poll() is None, "work does not wait for an arbiter")
+                    p.kill()
+                check(p.wait(LIMIT) == (-signal.SIGKILL if strict else 0), f"steady ended with {p.returncode}")
+
+
+def no_arbiter_there():
+    """What is at the arbiter's path may be a file, or a program that closes each connection: of another version."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        file, path = os.path.join(directory, "file"), os.path.join(directory, "arbiter")
+        with open(file, "w", encoding="utf-8") as f:
+            f.write("text")
+        with daemon("--share", "1", "--arbiter", file) as (d, _):
+            wait_until(lambda: "works without regard to shares" in open(d.log_path, encoding="utf-8").read(), "vcudad takes a file for an arbiter")
+        with open(file, encoding="utf-8") as f:
+            check(f.read() == "text", "vcudad writes over a file")
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        listener.bind(path)
+        listener.listen()
+        listener.settimeout(LIMIT)
+        with daemon("--share", "1", "--arbiter", path) as (d, _):
+            for _ in range(6):
+                listener.accept()[0].close()
+            check(open(d.log_path, encoding="utf-8").read().count("there is no arbiter") == 1, "vcudad does not say once that there is no arbiter")
+
+
+def shares():
+    for part in refused, has_its_share, endless, kernel_time, new_arbiter, ends, does_not_read, no_arbiter, no_arbiter_there:
+        part()
+
+
+# ---- a table ----
+
+def table(seconds, rows):
+    print(f"{'programs':20} {'asked':>11} {'got, of the work alone':>26} {'ratio':>7}   ms for a batch: median, 99 %, longest")
+    for kinds, shares in rows:
+        kinds, programs = zip(*((kind.partition("*")[0], int(kind.partition("*")[2] or 1)) for kind in kinds))
+        parts, times = got(kinds, shares, seconds, programs)
+        asked = [share / sum(shares) for share in shares]
+        names = ", ".join(kind if count == 1 else f"{kind}*{count}" for kind, count in zip(kinds, programs))
+        print(f"{names:20} {asked[0]:5.2f} {asked[1]:5.2f} {parts[0]:12.3f} {parts[1]:6.3f} {sum(parts):6.3f} "
+              f"{parts[0] / sum(parts):7.3f}   {' '.join(times[0])}, {' '.join(times[1])}", flush=True)
+
+
+def main():
+    harness.BUILD = os.path.abspath(sys.argv[1])
+    rest = sys.argv[3:]
+    rows = [((rest[i], rest[i + 1]), (int(rest[i + 2]), int(rest[i + 3]))) for i in range(0, len(rest), 4)]
+    table(float(sys.argv[2]), rows or [(kinds, shares) for kinds in PAIRS for shares in SHARES])
+
+
+if __name__ == "__main__":
+    main()
