@@ -2,7 +2,7 @@
 /*
  * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes. vcudad makes one for each
  * worker where the VM has a share (vcudad --share), and gives it to the worker with the ledger's page (ipc/ledger.h),
- * in which `hold` says whether the worker may begin to run work. What a worker writes decides about its own VM's turns
+ * in which `turns` says whether the worker may begin to run work. What a worker writes decides about its own VM's turns
  * alone.
  */
 #ifndef VCUDA_TURNS_H
@@ -14,17 +14,22 @@
 struct vcuda_demand {
 	_Atomic uint32_t begun;   /* operations that could begin, modulo 2^32 */
 	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
-	_Atomic uint32_t running; /* threads that run a part of an operation */
+	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that give it work, or 1 more */
+	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
 };
 
+/* Bits of the state. */
+#define VCUDA_TURNS_HELD 1u  /* it is another VM's turn */
+#define VCUDA_TURNS_TAKEN 2u /* several VMs have work, and take turns */
+
 /*
- * For a back end. Before a thread runs work it increments `running` and then reads `hold`; if `hold` is not 0, it
- * decrements `running` and waits. A thread that makes `running` 0 reads `hold` after that; if `hold` is not 0, it adds
- * 1 to `drained`. `hold` is a futex of several processes.
+ * Before a thread runs work it increments `running` and then reads the state; with VCUDA_TURNS_HELD it decrements
+ * `running` and waits. A thread that makes `running` 0 reads the state after that; with VCUDA_TURNS_HELD it adds 1 to
+ * `drained`. The state is a futex of several processes: each change wakes all that wait.
  */
 struct vcuda_turns {
-	_Atomic uint32_t *hold; /* read-only memory */
-	int drained;            /* an eventfd of this worker, which vcudad waits for */
+	_Atomic uint32_t *state; /* read-only memory */
+	int drained;             /* an eventfd of this worker, which vcudad waits for */
 	struct vcuda_demand *demand;
 };
 

@@ -78,7 +78,7 @@ struct vcuda_ledger_page {
 	_Atomic uint64_t process_limit;              /* of one worker */
 	_Atomic uint64_t granted[VCUDA_LEDGER_GPUS]; /* to all workers together */
 	_Atomic uint64_t process_limits[VCUDA_LEDGER_PROCESS_LIMITS];
-	_Atomic uint32_t hold; /* not 0: it is another VM's turn (protocol/turns.h) */
+	_Atomic uint32_t turns; /* the state (protocol/turns.h) */
 };
 
 #endif

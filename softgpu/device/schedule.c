@@ -76,21 +76,21 @@ __attribute__((visibility("default"))) void vcuda_cpu_turns(const struct vcuda_t
 
 bool softgpu_takes_turns(void)
 {
-	return turns.hold != &never;
+	return turns.state != &never;
 }
 
 bool softgpu_is_held(void)
 {
-	return atomic_load(turns.hold);
+	return atomic_load(turns.state) & VCUDA_TURNS_HELD;
 }
 
 /* Not with the lock held. */
 static void wait_for_turn(void)
 {
-	uint32_t hold;
+	uint32_t state;
 
-	while ((hold = atomic_load(turns.hold)))
-		syscall(SYS_futex, turns.hold, FUTEX_WAIT, hold, NULL, NULL, 0);
+	while ((state = atomic_load(turns.state)) & VCUDA_TURNS_HELD)
+		syscall(SYS_futex, turns.state, FUTEX_WAIT, state, NULL, NULL, 0);
 }
 
 static void end_run(void)

@@ -94,7 +94,7 @@ def beyond_grants():
         print("".join(line + "\n" for line in log().splitlines() if "granted" in line), end="")
 
 
-SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, local.examples, local.isolation, local.worker_killed, local.hostile,
+SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, local.examples, local.isolation, local.shares_of_gpu, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context,
                                     local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
                                     local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.release, local.compile_loads)}

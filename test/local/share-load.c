@@ -4,6 +4,7 @@
  * SIGUSR1 how many batches of work have ended. With SIGTERM it ends, and prints how long batches have taken since the
  * last SIGUSR2, in ms: the median, the 99th of 100, and the longest one. Exit status 3: a CUDA error.
  *
+ *   tiny     kernels of 10 us, 2000 at a time
  *   short    kernels of a fraction of a millisecond, a hundred at a time
  *   sync     the same, each waited for
  *   long     kernels of half a second
@@ -11,7 +12,7 @@
  *   copies   of 1 MiB to the device, eight at a time
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load short|sync|long|endless|copies|graphs
+ * usage: share-load tiny|short|sync|long|endless|copies|graphs
  */
 #include <signal.h>
 #include <stdint.h>
@@ -145,18 +146,37 @@ static void set_up(void)
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
-static void work(const char *kind, uint32_t short_times, uint32_t long_times)
+static int batch_of(const char *kind)
+{
+	static const struct {
+		const char *kind;
+		int batch;
+	} batches_of[] = {{"tiny", 2000}, {"short", 100}, {"copies", 8}, {"graphs", 10}};
+
+	for (size_t i = 0; i < sizeof(batches_of) / sizeof(*batches_of); i++)
+		if (!strcmp(kind, batches_of[i].kind))
+			return batches_of[i].batch;
+	return 1;
+}
+
+static uint32_t times_of(const char *kind, uint32_t long_times)
+{
+	if (!strcmp(kind, "endless"))
+		return 0;
+	return !strcmp(kind, "long") ? long_times : long_times / (!strcmp(kind, "tiny") ? 50000 : 2500) + 1;
+}
+
+static void work(const char *kind, uint32_t long_times)
 {
 	double begin = seconds();
-	int batch = !strcmp(kind, "short") ? 100 : !strcmp(kind, "copies") ? 8 : !strcmp(kind, "graphs") ? 10 : 1;
 
-	for (int i = 0; i < batch; i++) {
+	for (int i = 0; i < batch_of(kind); i++) {
 		if (!strcmp(kind, "copies"))
 			OK(cuMemcpyHtoDAsync_v2(data, host, COPY_BYTES, stream));
 		else if (!strcmp(kind, "graphs"))
 			OK(cuGraphLaunch(graph, stream));
 		else
-			launch(!strcmp(kind, "long") ? long_times : !strcmp(kind, "endless") ? 0 : short_times);
+			launch(times_of(kind, long_times));
 	}
 	OK(cuStreamSynchronize(stream));
 	took[timed++ % TIMES] = seconds() - begin;
@@ -181,7 +201,7 @@ static void print_times(void)
 
 int main(int argc, char **argv)
 {
-	uint32_t short_times, long_times;
+	uint32_t long_times;
 
 	if (argc != 2)
 		return 1;
@@ -191,13 +211,12 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
 	set_up();
 	long_times = times_for(0.5);
-	short_times = long_times / 2500 + 1;
-	make_graph(short_times);
+	make_graph(times_of("short", long_times));
 	if (strcmp(argv[1], "endless"))
-		work(argv[1], short_times, long_times);
+		work(argv[1], long_times);
 	puts("ready");
 	while (!stop)
-		work(argv[1], short_times, long_times);
+		work(argv[1], long_times);
 	print_times();
 	return 0;
 }

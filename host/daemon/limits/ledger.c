@@ -367,15 +367,22 @@ static bool is_running(const struct daemon_ledger_row *row)
 	return row->demand && atomic_load(&row->demand->running);
 }
 
-static void stop_work(struct daemon_ledger_row *row, void *unused)
+static void stop_work(struct daemon_ledger_row *row, void *all)
 {
-	if (!row->stopped && is_running(row))
+	if (row->stopped || !is_running(row))
+		return;
+	if (atomic_load(&row->demand->on_gpu))
+		*(bool *)all = false;
+	else
 		row->stopped = !kill(row->worker, SIGSTOP);
 }
 
-void daemon_ledger_stop_work(void)
+bool daemon_ledger_stop_work(void)
 {
-	daemon_ledger_each(stop_work, NULL);
+	bool all = true;
+
+	daemon_ledger_each(stop_work, &all);
+	return all;
 }
 
 static void continue_work(struct daemon_ledger_row *row, void *unused)
@@ -406,11 +413,12 @@ void daemon_ledger_on_drained(void (*call)(void))
 	ledger.drained = call;
 }
 
-void daemon_ledger_set_hold(bool hold)
+void daemon_ledger_set_turns(bool held, bool taken)
 {
-	atomic_store(&ledger.page->hold, hold);
-	if (!hold)
-		syscall(SYS_futex, &ledger.page->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	uint32_t state = (held ? VCUDA_TURNS_HELD : 0) | (taken ? VCUDA_TURNS_TAKEN : 0);
+
+	if (atomic_exchange(&ledger.page->turns, state) != state)
+		syscall(SYS_futex, &ledger.page->turns, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, int *worker_end)

@@ -78,14 +78,15 @@ void daemon_ledger_on_drained(void (*call)(void));
 
 /*
  * Stops the workers whose work runs, as SIGSTOP does, until daemon_ledger_continue_work(). The work of one may end just
- * before the signal: daemon_ledger_continue_ended() finds those.
+ * before the signal: daemon_ledger_continue_ended() finds those. False: work runs on, on a GPU.
  */
-void daemon_ledger_stop_work(void);
+bool daemon_ledger_stop_work(void);
 void daemon_ledger_continue_work(void);
 void daemon_ledger_continue_ended(void);
 
-/* Whether workers of a VM with a share may begin to run work. */
-void daemon_ledger_set_hold(bool hold);
+/* `held`: workers of a VM with a share begin to run no work. `taken`: it is so because VMs take turns, or may soon be.
+ */
+void daemon_ledger_set_turns(bool held, bool taken);
 
 /* The limits of a GPU for all workers together, and for one. */
 uint64_t daemon_ledger_limit(void);

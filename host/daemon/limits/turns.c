@@ -74,11 +74,11 @@ static void end_drain(void)
 	say(VCUDA_ARBITER_DRAINED);
 }
 
-/* Work that does not end is stopped, in the middle of a kernel. */
+/* Work that does not end is stopped, in the middle of a kernel. A GPU's work cannot be stopped. */
 static void stop_expired(struct daemon_timer *timer)
 {
-	daemon_ledger_stop_work();
-	end_drain();
+	if (daemon_ledger_stop_work())
+		end_drain();
 }
 
 static void look(void)
@@ -89,7 +89,7 @@ static void look(void)
 	/* A worker without running work may have a guest process that waits for it, and no turn to come. */
 	daemon_ledger_continue_ended();
 	daemon_ledger_each(add, &work);
-	busy = work.wanted || work.begun != turns.begun;
+	busy = work.wanted || work.running || work.begun != turns.begun;
 	turns.begun = work.begun;
 	turns.quiet = busy ? 0 : turns.quiet + 1;
 	if (turns.drains && !work.running)
@@ -229,7 +229,7 @@ static void lease_expired(struct daemon_timer *timer)
 	vcuda_log("there is no arbiter at %s: %s", turns.path,
 		  turns.options->share_strict ? "the work of this VM waits for one (--share-strict)"
 					      : "this VM works without regard to shares until there is one");
-	daemon_ledger_set_hold(turns.options->share_strict);
+	daemon_ledger_set_turns(turns.options->share_strict, false);
 }
 
 static void try_arbiter(struct daemon_timer *timer)
@@ -256,7 +256,7 @@ static void take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
-	daemon_ledger_set_hold(turns.held);
+	daemon_ledger_set_turns(turns.held, turns.exclusive);
 	if (turns.held) {
 		daemon_timer_set(turns.loop, &turns.stop, m->quantum);
 	} else {
@@ -307,7 +307,7 @@ void daemon_turns_open(struct daemon_loop *loop, const struct daemon_options *op
 	if (!options->share)
 		return;
 	turns.options = options;
-	daemon_ledger_set_hold(options->share_strict);
+	daemon_ledger_set_turns(options->share_strict, false);
 	if (!choose_path()) {
 		vcuda_log("--share: there is no folder for the arbiter's socket; say where it is with --arbiter PATH");
 		return;

@@ -83,7 +83,7 @@ static const char help[] =
 	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where "
 	"all\n"
 	"                          of the user's do (default: a folder named by the VM's socket)\n"
-	"  --share N               the VM's share of the software GPU's time, beside other VMs with shares: with 1 and "
+	"  --share N               the VM's share of the device's time, beside other VMs with shares: with 1 and "
 	"3\n"
 	"                          both at work have a fourth and three fourths (default: work runs at any time)\n"
 	"  --share-strict          where the arbiter of shares is missing, work waits (default: it runs at any time)\n"
@@ -498,8 +498,6 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
 	/* Work of a GPU is not held yet. */
-	if (options->share && strcmp(options->backend, "cpu"))
-		fail("--share: only the software GPU has shares; give --backend cpu too, or leave --share out");
 	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda"))
 		fail("--max-kernel-time: only the software GPU ends kernels; leave it out with --backend cuda");
 	check_worker_user(options);

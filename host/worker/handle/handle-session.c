@@ -9,6 +9,7 @@
 #include "protocol/handlers.h"
 #include "common/log.h"
 #include "queue/fences.h"
+#include "queue/turn.h"
 #include "session/ledger.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
@@ -87,6 +88,8 @@ static bool load(struct worker_session *s, const char *environment)
 	s->restore = worker_loaded.restore;
 	s->has_shared = worker_loaded.has_shared;
 	s->ops = worker_loaded.ops;
+	if (worker_loaded.takes_turns && worker_turn_start(s, worker_ledger_turns()))
+		_exit(1);
 	/* The software GPU's memory is the host's. */
 	if (worker_loaded.count_memory) {
 		worker_loaded.count_memory(worker_table_bytes());

@@ -170,6 +170,14 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 		backend->ops = NULL;
 		return false;
 	}
+	backend->takes_turns = worker_ledger_turns();
+	if (backend->takes_turns && !backend->ops->cuCtxRecordEvent) {
+		snprintf(why, size,
+			 "the driver cannot share a GPU (vcudad --share): it has no cuCtxRecordEvent(), "
+			 "which came with driver 555 (CUDA 12.5)");
+		backend->ops = NULL;
+		return false;
+	}
 	if (worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS) != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
 		vcuda_log("--max-kernel-time has no effect here: only the software GPU ends kernels");
 	if (host)

@@ -23,6 +23,7 @@ struct worker_backend {
 	int (*restore)(void);
 	/* The cuda back end only, else NULL: host/backend-cuda/ipc.h. */
 	bool (*has_shared)(void);
+	bool takes_turns; /* queue/turn.h: the VM has a share, and the driver knows no turns */
 	/* Both: which workers may be given memory, and be asked for it (common/share.h). */
 	void (*share_scope)(bool (*same_guest)(pid_t worker));
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own

@@ -195,16 +195,16 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 	const struct vcuda_shm *shm = s->shm;
 	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
 	uint64_t start = profile ? now_ns() : 0;
-	bool is_gated = passes_gate(c->op);
+	bool is_gated = passes_gate(c->op), in_turn = false;
 	CUresult result;
 
 	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
 	if (is_gated)
-		worker_gate_enter();
+		in_turn = worker_gate_enter();
 	result = dispatch(s, r, c, w);
 	worker_command_end(s);
 	if (is_gated)
-		worker_gate_leave();
+		worker_gate_leave(in_turn);
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
 		worker_profile_add(c->op, now_ns() - start);

@@ -16,6 +16,7 @@
 #include "common/deadline.h"
 #include "protocol/ipc/gate.h"
 #include "queue/stage-queue.h"
+#include "queue/turn.h"
 #include "session/destroy.h"
 #include "session/dispatch.h"
 
@@ -37,7 +38,7 @@ static void wake_all(void)
 	syscall(SYS_futex, &gate.word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void worker_gate_enter(void)
+static void pass(void)
 {
 	uint32_t seen = atomic_load(&gate.word);
 
@@ -51,10 +52,32 @@ void worker_gate_enter(void)
 	}
 }
 
-void worker_gate_leave(void)
+static void leave(void)
 {
 	if (atomic_fetch_sub(&gate.word, 1) == (CLOSED | 1))
 		wake_all();
+}
+
+/* A thread that waits for its turn is not behind the gate, so that a pause need not wait for the turn. */
+bool worker_gate_enter(void)
+{
+	enum worker_turn turn;
+
+	for (;;) {
+		worker_turn_wait();
+		pass();
+		turn = worker_turn_begin();
+		if (turn != WORKER_TURN_OTHER)
+			return turn == WORKER_TURN_BEGUN;
+		leave();
+	}
+}
+
+void worker_gate_leave(bool in_turn)
+{
+	if (in_turn)
+		worker_turn_end();
+	leave();
 }
 
 static bool is_over(const struct timespec *end)
@@ -174,6 +197,8 @@ static void close_gate(struct worker_session *s, struct vcuda_gate_message *m)
 	m->state = wait_until_empty(&end) ? drain_device(s, &end) : VCUDA_GATE_COMMAND_RUNS;
 	if (m->state != VCUDA_GATE_DONE)
 		open_gate();
+	else
+		worker_turn_settle(&end);
 }
 
 static enum vcuda_gate_state state_of(int status)

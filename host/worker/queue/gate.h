@@ -7,11 +7,16 @@
 #ifndef VCUDA_WORKER_GATE_H
 #define VCUDA_WORKER_GATE_H
 
+#include <stdbool.h>
+
 #include "session/session.h"
 
-/* Waits while the gate is closed. The calling thread is behind the gate until worker_gate_leave(). */
-void worker_gate_enter(void);
-void worker_gate_leave(void);
+/*
+ * Waits while the gate is closed, and for the VM's turn (turn.h). The calling thread is behind the gate until
+ * worker_gate_leave(), which gets what worker_gate_enter() returns.
+ */
+bool worker_gate_enter(void);
+void worker_gate_leave(bool in_turn);
 
 /* Serves vcudad's requests. Returns when vcudad closes the socket, or at once where there is none. */
 void worker_gate_serve(struct worker_session *s);

@@ -89,6 +89,8 @@ const struct sandbox_call_rule sandbox_allowed_rules[] = {
 	{S(ioctl), CALLS_CPU | CALLS_COMPILER, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_SEND)}},
 	{S(prctl), CALLS_ALL, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)}},
 	{S(prctl), CALLS_ALL, 1, {SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)}},
+	/* Of this thread only: the thread that waits for turns takes short naps (queue/turn.c). */
+	{S(prctl), CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_TIMERSLACK)}},
 	{S(prctl), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG)}},
 	{S(seccomp), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER)}},
 	{S(socketpair), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, AF_UNIX)}},

@@ -110,7 +110,7 @@ static void join(void)
 	page = map(fds[0], sizeof(*page), PROT_READ);
 	ledger.page = page;
 	if (page)
-		ledger.turns.hold = &page->hold;
+		ledger.turns.state = &page->turns;
 	ledger.turns.drained = fds[2];
 	ledger.turns.demand = map(fds[1], sizeof(*ledger.turns.demand), PROT_READ | PROT_WRITE);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns of VMs on a GPU (protocol/turns.h). A GPU's driver knows no turns, so the gate (gate.h) holds commands back
+ * while it is another VM's turn. While VMs take turns, the gate also lets only so many commands be on the GPU at once
+ * that they end within a millisecond: a turn cannot end earlier than what the GPU was given.
+ *
+ * A thread finds out which commands have ended. The thread records an event for each context (cuCtxRecordEvent) and
+ * queries the events. While the VM has the GPU to itself, the thread does so only after a few milliseconds without a
+ * command. A kernel may wait for a later command: when an event takes very long, the thread lets more commands through.
+ *
+ * The software GPU takes turns in its own scheduler, and needs none of this. Thread-safe.
+ */
+#ifndef VCUDA_WORKER_TURN_H
+#define VCUDA_WORKER_TURN_H
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "protocol/turns.h"
+
+struct worker_session;
+
+/* Once, when the session has its driver. From then on commands count. 0 or -errno. */
+int worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns);
+
+/* Before the gate: waits for the VM's turn, and until the GPU may be given another command. */
+void worker_turn_wait(void);
+
+enum worker_turn {
+	WORKER_TURN_NONE, /* nothing counts commands */
+	WORKER_TURN_BEGUN,
+	WORKER_TURN_OTHER, /* another VM's turn has begun */
+};
+
+/* Behind the gate, before a command is given to the driver. */
+enum worker_turn worker_turn_begin(void);
+
+/* The driver has the command. Only after WORKER_TURN_BEGUN. */
+void worker_turn_end(void);
+
+/* Waits until no command is known to be on the GPU, but not beyond `end` (CLOCK_MONOTONIC). */
+void worker_turn_settle(const struct timespec *end);
+
+#endif

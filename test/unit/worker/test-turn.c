@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns on a GPU (host/worker/queue/turn.h), over a driver whose contexts end their work when the test says so. What
+ * must not happen within a time is looked for during 30 ms: a fault may be missed on a busy machine, and no sound run
+ * fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host/worker/queue/turn.h"
+#include "host/worker/session/destroy.h"
+#include "host/worker/session/handle.h"
+#include "host/worker/session/session.h"
+
+#define WHILE_MS 30
+#define PRODUCERS 4
+#define COMMANDS 20000
+
+/* ---- a driver ---- */
+
+struct context {
+	_Atomic uint64_t given, done; /* commands */
+};
+
+struct event {
+	struct context *context;
+	_Atomic uint64_t behind; /* so many commands */
+};
+
+static CUresult set_current(CUcontext context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_create(CUevent *event, unsigned int flags)
+{
+	*event = calloc(1, sizeof(struct event));
+	return CUDA_SUCCESS;
+}
+
+static _Atomic unsigned int records;
+
+static CUresult record(CUcontext context, CUevent event)
+{
+	struct event *e = (struct event *)event;
+
+	e->context = (struct context *)context;
+	atomic_store(&e->behind, atomic_load(&e->context->given));
+	atomic_fetch_add(&records, 1);
+	return CUDA_SUCCESS;
+}
+
+static CUresult query(CUevent event)
+{
+	const struct event *e = (const struct event *)event;
+
+	return atomic_load(&e->context->done) < atomic_load(&e->behind) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static const struct vcuda_backend_ops ops = {.name = "cuda",
+					     .cuCtxSetCurrent = set_current,
+					     .cuEventCreate = event_create,
+					     .cuCtxRecordEvent = record,
+					     .cuEventQuery = query};
+
+static _Atomic unsigned int put_off;
+
+void worker_destroy_ready(struct worker_session *s)
+{
+	atomic_fetch_add(&put_off, 1);
+}
+
+/* ---- the worker ---- */
+
+static struct worker_session session = {.ops = &ops};
+static struct vcuda_demand demand;
+static _Atomic uint32_t state;
+static struct vcuda_turns turns = {.state = &state, .demand = &demand};
+static struct context context;
+static uint64_t context_id;
+
+static void set_state(uint32_t to)
+{
+	atomic_store(&state, to);
+	syscall(SYS_futex, &state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* As the gate does. */
+static void pass(struct context *c)
+{
+	enum worker_turn turn;
+
+	do {
+		worker_turn_wait();
+		turn = worker_turn_begin();
+	} while (turn == WORKER_TURN_OTHER);
+	atomic_fetch_add(&c->given, 1);
+	if (turn == WORKER_TURN_BEGUN)
+		worker_turn_end();
+}
+
+static void end_all_work(void)
+{
+	atomic_store(&context.done, UINT64_MAX);
+}
+
+static void end_no_work(void)
+{
+	atomic_store(&context.done, atomic_load(&context.given));
+}
+
+static void wait_until_idle(void)
+{
+	while (atomic_load(&demand.running) || atomic_load(&demand.wanted))
+		nap();
+}
+
+static void settle_all(void)
+{
+	end_all_work();
+	set_state(0);
+	wait_until_idle();
+	end_no_work();
+}
+
+/* A thread that passes commands until it is told to stop. */
+static struct {
+	pthread_t thread;
+	_Atomic uint64_t passed;
+	_Atomic bool stop;
+} producer;
+
+static void *produce(void *unused)
+{
+	while (!atomic_load(&producer.stop)) {
+		pass(&context);
+		atomic_fetch_add(&producer.passed, 1);
+	}
+	return unused;
+}
+
+static void start_producer(void)
+{
+	atomic_store(&producer.passed, 0);
+	atomic_store(&producer.stop, false);
+	assert_int_equal(pthread_create(&producer.thread, NULL, produce, NULL), 0);
+}
+
+static void stop_producer(void)
+{
+	atomic_store(&producer.stop, true);
+	end_all_work();
+	set_state(0);
+	pthread_join(producer.thread, NULL);
+	settle_all();
+}
+
+/* Returns once the producer waits. */
+static uint64_t wait_until_blocked(void)
+{
+	uint64_t before;
+
+	do {
+		before = atomic_load(&producer.passed);
+		for (int i = 0; i < 10; i++)
+			nap();
+	} while (!atomic_load(&demand.wanted) || atomic_load(&producer.passed) != before);
+	return before;
+}
+
+/* ---- tests ---- */
+
+static void test_before_start(void **unused)
+{
+	worker_turn_wait();
+	assert_int_equal(worker_turn_begin(), WORKER_TURN_NONE);
+	assert_int_equal(atomic_load(&demand.running), 0);
+}
+
+static void test_start(void **unused)
+{
+	session.handles = worker_handles_create();
+	context_id = worker_handle_add(session.handles, VCUDA_KIND_CONTEXT, false, &context, 0, 0);
+	turns.drained = eventfd(0, EFD_NONBLOCK);
+	assert_int_equal(worker_turn_start(&session, &turns), 0);
+	assert_int_equal(atomic_load(&demand.on_gpu), 1);
+}
+
+/* Work counts from the command on until it has ended. */
+static void test_open(void **unused)
+{
+	uint32_t begun = atomic_load(&demand.begun);
+
+	end_no_work();
+	for (int i = 0; i < 1000; i++)
+		pass(&context);
+	assert_true(atomic_load(&demand.begun) != begun);
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.running), 1);
+	end_all_work();
+	wait_until_idle();
+}
+
+static void test_held(void **unused)
+{
+	settle_all();
+	set_state(VCUDA_TURNS_HELD | VCUDA_TURNS_TAKEN);
+	start_producer();
+	while (!atomic_load(&demand.wanted))
+		nap();
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&producer.passed), 0);
+	assert_int_equal(atomic_load(&demand.running), 0);
+	set_state(VCUDA_TURNS_TAKEN);
+	while (!atomic_load(&producer.passed))
+		nap();
+	stop_producer();
+}
+
+/* The turn has ended when all work has. */
+static void test_drain(void **unused)
+{
+	uint64_t count;
+
+	settle_all();
+	set_state(VCUDA_TURNS_TAKEN);
+	pass(&context);
+	pass(&context);
+	while (read(turns.drained, &count, sizeof(count)) > 0)
+		;
+	set_state(VCUDA_TURNS_HELD | VCUDA_TURNS_TAKEN);
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.running), 1);
+	assert_true(read(turns.drained, &count, sizeof(count)) < 0 && errno == EAGAIN);
+	end_all_work();
+	while (atomic_load(&demand.running))
+		nap();
+	while (read(turns.drained, &count, sizeof(count)) < 0)
+		nap();
+	settle_all();
+}
+
+/* In a turn few commands are on the GPU; when those have ended, more come. */
+static void test_limit(void **unused)
+{
+	uint64_t first, second;
+
+	settle_all();
+	set_state(VCUDA_TURNS_TAKEN);
+	start_producer();
+	first = wait_until_blocked();
+	assert_in_range(first, 1, 1024);
+	end_no_work();
+	while (atomic_load(&producer.passed) == first)
+		nap();
+	second = wait_until_blocked();
+	assert_in_range(second - first, 1, 2 * 1024);
+	stop_producer();
+}
+
+/* What runs may wait for a later command. */
+static void test_patience(void **unused)
+{
+	uint64_t first;
+
+	settle_all();
+	set_state(VCUDA_TURNS_TAKEN);
+	start_producer();
+	first = wait_until_blocked();
+	while (atomic_load(&producer.passed) < first + 2)
+		nap();
+	stop_producer();
+}
+
+/* A context that ends takes its work along. A context that is in use ends later. */
+static void test_context_ends(void **unused)
+{
+	struct context other = {0};
+	uint64_t id = worker_handle_add(session.handles, VCUDA_KIND_CONTEXT, false, &other, 0, 0);
+	unsigned int before;
+
+	settle_all();
+	before = atomic_load(&records);
+	set_state(VCUDA_TURNS_TAKEN);
+	pass(&other);
+	while (atomic_load(&records) == before)
+		nap();
+	assert_int_equal(atomic_load(&demand.running), 1);
+	assert_non_null(worker_handle_claim(session.handles, id, ~0u));
+	worker_handle_remove(session.handles, id);
+	wait_until_idle();
+	settle_all();
+}
+
+static void test_settle(void **unused)
+{
+	struct timespec end;
+
+	settle_all();
+	pass(&context);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	worker_turn_settle(&end);
+	assert_int_equal(atomic_load(&demand.running), 1);
+	end_all_work();
+	end.tv_sec += 1000;
+	worker_turn_settle(&end);
+	wait_until_idle();
+}
+
+static void *pass_many(void *unused)
+{
+	for (int i = 0; i < COMMANDS; i++)
+		pass(&context);
+	return unused;
+}
+
+/* Whatever the order, each command is counted, and at the end none is. */
+static void test_many(void **unused)
+{
+	pthread_t threads[PRODUCERS];
+
+	settle_all();
+	end_all_work();
+	for (int i = 0; i < PRODUCERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, pass_many, NULL), 0);
+	for (int i = 0; i < 200; i++, nap())
+		set_state((uint32_t)rand() % 2 ? VCUDA_TURNS_TAKEN | (uint32_t)rand() % 2 : 0);
+	set_state(0);
+	for (int i = 0; i < PRODUCERS; i++)
+		pthread_join(threads[i], NULL);
+	wait_until_idle();
+	assert_int_equal(atomic_load(&demand.running), 0);
+	assert_int_equal(atomic_load(&demand.wanted), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_before_start), cmocka_unit_test(test_start),        cmocka_unit_test(test_open),
+		cmocka_unit_test(test_held),         cmocka_unit_test(test_drain),        cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_patience),     cmocka_unit_test(test_context_ends), cmocka_unit_test(test_settle),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
