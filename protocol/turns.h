@@ -18,9 +18,11 @@ struct vcuda_demand {
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
 };
 
-/* Bits of the state. */
+/* The state: two bits, and while the VM has its turn how many processes share the device with one another. */
 #define VCUDA_TURNS_HELD 1u  /* it is another VM's turn */
 #define VCUDA_TURNS_TAKEN 2u /* several VMs have work, and take turns */
+#define VCUDA_TURNS_PROCESSES(state) ((state) >> 2)
+#define VCUDA_TURNS_STATE(flags, processes) ((flags) | (processes) << 2)
 
 /*
  * Before a thread runs work it increments `running` and then reads the state; with VCUDA_TURNS_HELD it decrements

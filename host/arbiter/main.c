@@ -49,7 +49,7 @@ static void tell(struct turns_vm *vm, bool may_run, uint32_t turn)
 	const struct peer *peer = vm->owner;
 	struct vcuda_arbiter_message m = {.type = may_run ? VCUDA_ARBITER_RUN : VCUDA_ARBITER_HOLD,
 					  .turn = turn,
-					  .exclusive = turns.exclusive,
+					  .exclusive = turns.exclusive ? 1 + turns_overdue(&turns) : 0,
 					  .quantum = (uint32_t)(turns.quantum / 1000000u)};
 
 	if (send(peer->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(m))

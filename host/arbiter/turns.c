@@ -202,6 +202,15 @@ static uint64_t take_turns(struct turns *turns, uint64_t shares, bool others, ui
 	return turns->holder ? turns->turn_end : until;
 }
 
+unsigned int turns_overdue(const struct turns *turns)
+{
+	unsigned int count = 0;
+
+	vcuda_list_for_each (entry, &turns->vms)
+		count += container_of(entry, struct turns_vm, entry)->overdue;
+	return count;
+}
+
 uint64_t turns_step(struct turns *turns, uint64_t now)
 {
 	unsigned int active;

@@ -25,9 +25,12 @@
 /* The shortest turn. A VM with a smaller part of the quantum has its turn in every few rounds only. */
 #define TURNS_LEAST_NS 2000000ull
 
-/* In quanta: how long the next VM waits for what runs, and how far a credit can fall. */
-#define TURNS_DRAIN 4
-#define TURNS_DEBT 10
+/*
+ * In quanta: how long the next VM waits for what runs, and how far a credit can fall. Kernels of half a second are
+ * waited for: beside one, a GPU gives a program whose kernels are short little (doc/measured.md).
+ */
+#define TURNS_DRAIN 15
+#define TURNS_DEBT 20
 
 /* A VM. The fields are those of turns.c, but for `owner`. */
 struct turns_vm {
@@ -64,6 +67,9 @@ void turns_remove(struct turns *turns, struct turns_vm *vm, uint64_t now);
 
 void turns_set_active(struct turns *turns, struct turns_vm *vm, bool active, uint64_t now);
 void turns_drained(struct turns *turns, struct turns_vm *vm, uint32_t turn, uint64_t now);
+
+/* How many VMs have work on the device that did not end with their turns. */
+unsigned int turns_overdue(const struct turns *turns);
 
 /* Does what is due. Returns when it is to be called again at the latest; UINT64_MAX: not before another call. */
 uint64_t turns_step(struct turns *turns, uint64_t now);

@@ -34,8 +34,12 @@ struct vcuda_arbiter_message {
 	uint32_t type;
 	uint32_t turn;
 	uint32_t version, share; /* of REGISTER */
-	uint32_t exclusive;      /* of RUN and HOLD: not 0: the VMs take turns */
-	uint32_t quantum;        /* likewise: ms, of the arbiter */
+	/*
+	 * Of RUN and HOLD: 0: the VMs take no turns. Else how many VMs have work on the device in this turn: this one,
+	 * and those whose work of earlier turns has not ended.
+	 */
+	uint32_t exclusive;
+	uint32_t quantum; /* likewise: ms, of the arbiter */
 };
 
 #endif

@@ -353,18 +353,21 @@ static void drained(struct daemon_source *source, uint32_t events)
 		ledger.drained();
 }
 
-void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum)
-{
-	if (!row->demand)
-		return;
-	sum->begun += atomic_load(&row->demand->begun);
-	sum->wanted |= atomic_load(&row->demand->wanted) != 0;
-	sum->running |= atomic_load(&row->demand->running) != 0;
-}
-
 static bool is_running(const struct daemon_ledger_row *row)
 {
 	return row->demand && atomic_load(&row->demand->running);
+}
+
+void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum)
+{
+	bool wanted = row->demand && atomic_load(&row->demand->wanted), running = is_running(row);
+
+	if (!row->demand)
+		return;
+	sum->begun += atomic_load(&row->demand->begun);
+	sum->wanted |= wanted;
+	sum->running |= running;
+	sum->workers += wanted || running;
 }
 
 static void stop_work(struct daemon_ledger_row *row, void *all)
@@ -413,10 +416,8 @@ void daemon_ledger_on_drained(void (*call)(void))
 	ledger.drained = call;
 }
 
-void daemon_ledger_set_turns(bool held, bool taken)
+void daemon_ledger_set_turns(uint32_t state)
 {
-	uint32_t state = (held ? VCUDA_TURNS_HELD : 0) | (taken ? VCUDA_TURNS_TAKEN : 0);
-
 	if (atomic_exchange(&ledger.page->turns, state) != state)
 		syscall(SYS_futex, &ledger.page->turns, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -67,7 +67,8 @@ void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, 
 /* What workers do, of a VM with a share (protocol/turns.h). */
 struct daemon_ledger_work {
 	bool wanted, running;
-	uint32_t begun; /* of all workers, modulo 2^32 */
+	unsigned int workers; /* that have work */
+	uint32_t begun;       /* of all workers, modulo 2^32 */
 };
 
 /* Adds the work of a worker. */
@@ -84,9 +85,8 @@ bool daemon_ledger_stop_work(void);
 void daemon_ledger_continue_work(void);
 void daemon_ledger_continue_ended(void);
 
-/* `held`: workers of a VM with a share begin to run no work. `taken`: it is so because VMs take turns, or may soon be.
- */
-void daemon_ledger_set_turns(bool held, bool taken);
+/* Shows the workers of a VM with a share the state (protocol/turns.h). */
+void daemon_ledger_set_turns(uint32_t state);
 
 /* The limits of a GPU for all workers together, and for one. */
 uint64_t daemon_ledger_limit(void);

@@ -39,9 +39,10 @@ static struct {
 	char path[108];
 	int fd; /* -1: no arbiter */
 	bool lost;
-	bool exclusive; /* turns are taken */
-	bool held;      /* it is another VM's turn */
-	bool active;    /* as the arbiter knows */
+	unsigned int exclusive; /* of the arbiter's last message */
+	bool held;              /* it is another VM's turn */
+	bool active;            /* as the arbiter knows */
+	unsigned int processes; /* that share the device in the VM's turn */
 	bool drains;
 	uint32_t turn; /* of the last HOLD */
 	uint32_t begun;
@@ -81,6 +82,24 @@ static void stop_expired(struct daemon_timer *timer)
 		end_drain();
 }
 
+static void show_state(void)
+{
+	uint32_t flags = (turns.held ? VCUDA_TURNS_HELD : 0) | (turns.exclusive ? VCUDA_TURNS_TAKEN : 0);
+
+	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, flags == VCUDA_TURNS_TAKEN ? turns.processes : 0));
+}
+
+/* What other VMs have on the device counts as a process each. */
+static void count_processes(unsigned int workers)
+{
+	unsigned int processes = workers + (turns.exclusive ? turns.exclusive - 1 : 0);
+
+	if (processes == turns.processes || !turns.exclusive || turns.held)
+		return;
+	turns.processes = processes;
+	show_state();
+}
+
 static void look(void)
 {
 	struct daemon_ledger_work work = {0};
@@ -99,6 +118,7 @@ static void look(void)
 	else if (turns.active && turns.quiet == QUIET_TIMES)
 		say(VCUDA_ARBITER_IDLE);
 	turns.active = turns.quiet < QUIET_TIMES;
+	count_processes(work.workers);
 }
 
 static void drained(void)
@@ -217,7 +237,8 @@ static void lose(void)
 	close_arbiter();
 	daemon_timer_clear(&turns.stop);
 	daemon_ledger_continue_work();
-	turns.exclusive = turns.active = turns.drains = false;
+	turns.active = turns.drains = false;
+	turns.exclusive = 0;
 	if (!turns.lost)
 		daemon_timer_set(turns.loop, &turns.lease, LEASE_MS);
 	turns.lost = true;
@@ -229,7 +250,7 @@ static void lease_expired(struct daemon_timer *timer)
 	vcuda_log("there is no arbiter at %s: %s", turns.path,
 		  turns.options->share_strict ? "the work of this VM waits for one (--share-strict)"
 					      : "this VM works without regard to shares until there is one");
-	daemon_ledger_set_turns(turns.options->share_strict, false);
+	daemon_ledger_set_turns(turns.options->share_strict ? VCUDA_TURNS_HELD : 0);
 }
 
 static void try_arbiter(struct daemon_timer *timer)
@@ -256,7 +277,7 @@ static void take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
-	daemon_ledger_set_turns(turns.held, turns.exclusive);
+	show_state();
 	if (turns.held) {
 		daemon_timer_set(turns.loop, &turns.stop, m->quantum);
 	} else {
@@ -307,7 +328,7 @@ void daemon_turns_open(struct daemon_loop *loop, const struct daemon_options *op
 	if (!options->share)
 		return;
 	turns.options = options;
-	daemon_ledger_set_turns(options->share_strict, false);
+	daemon_ledger_set_turns(options->share_strict ? VCUDA_TURNS_HELD : 0);
 	if (!choose_path()) {
 		vcuda_log("--share: there is no folder for the arbiter's socket; say where it is with --arbiter PATH");
 		return;

@@ -28,14 +28,19 @@
 /* So many naps without a command, and the thread sleeps until there is one. */
 #define IDLE_NAPS 40
 
-/* Commands on the GPU at first and at most. An event ends soon below SHORT_NS, and late beyond LONG_NS. */
+/* Commands on the GPU at first and at most. */
 #define FIRST_LIMIT 16
 #define MOST_LIMIT 1024
-#define SHORT_NS 300000u
-#define LONG_NS 800000u
 
-/* Beyond it a command is on the GPU alone. */
-#define ALONE_NS 20000000u
+/* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
+#define LATE_NS 800000u
+
+/* Of several processes the GPU gives each a slice of that time in turn (doc/measured.md), which commands have to fill.
+ */
+#define SLICE_NS 2000000u
+
+/* An event that is late by so many times: its commands are on the GPU alone. */
+#define ALONE_TIMES 25
 
 /* Without the end of an event, more commands are let through: after this time, or twice that of the last event. */
 #define PATIENCE_NS 100000000u
@@ -48,7 +53,6 @@ static struct {
 	_Atomic uint32_t starts;      /* how often a command was the only one outstanding: a futex for the thread */
 	_Atomic uint32_t changes;     /* of `allowed`, and fewer outstanding: a futex for commands */
 	_Atomic uint32_t waiters;     /* for `changes` */
-	_Atomic bool was_full;        /* a command has waited since the last event was recorded */
 	/* The thread's own. */
 	uint64_t limit, last_ns;
 } turn;
@@ -82,7 +86,6 @@ static void stop_running(const struct vcuda_turns *t)
 static void wait_for_change(uint32_t seen)
 {
 	atomic_fetch_add(&turn.waiters, 1);
-	atomic_store(&turn.was_full, true);
 	syscall(SYS_futex, &turn.changes, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 	atomic_fetch_sub(&turn.waiters, 1);
 }
@@ -201,13 +204,16 @@ static uint64_t wait_for_events(const struct vcuda_turns *t)
 	return now_ns() - began;
 }
 
-static void adapt_limit(uint64_t ns)
+/* `full`: all commands that may be on the GPU were there. */
+static void adapt_limit(uint64_t ns, uint32_t processes, bool full)
 {
-	if (ns < SHORT_NS && atomic_load(&turn.was_full))
+	uint64_t late = processes > 1 ? processes * (uint64_t)SLICE_NS : LATE_NS;
+
+	if (ns < late * 3 / 8 && full)
 		turn.limit = 2 * turn.limit < MOST_LIMIT ? 2 * turn.limit : MOST_LIMIT;
-	else if (ns > ALONE_NS)
+	else if (ns > late * ALONE_TIMES)
 		turn.limit = 1;
-	else if (ns > LONG_NS)
+	else if (ns > late)
 		turn.limit = turn.limit > 4 ? turn.limit / 2 : 2;
 	turn.last_ns = ns;
 }
@@ -215,13 +221,15 @@ static void adapt_limit(uint64_t ns)
 static void settle(const struct vcuda_turns *t)
 {
 	uint64_t count = atomic_load(&turn.outstanding), ns;
-	bool taken = state(t);
+	uint32_t now = state(t);
+	bool limited = now && count <= atomic_load(&turn.allowed);
 
-	atomic_store(&turn.was_full, false);
 	worker_turn_events_record(turn.session);
 	ns = wait_for_events(t);
-	if (taken)
-		adapt_limit(ns);
+	/* More commands are from a time without a limit. */
+	if (limited)
+		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
+			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
 	atomic_store(&turn.allowed, turn.limit);
 	if (atomic_fetch_sub(&turn.outstanding, count) == count)
 		stop_running(t);

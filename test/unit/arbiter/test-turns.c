@@ -162,6 +162,16 @@ static void test_long_pieces(void **state)
 	check_shares(1, MS / 10, 1, 150 * MS, 60000 * MS);
 }
 
+static void test_pieces_of_half_a_second(void **state)
+{
+	check_shares(1, MS / 10, 1, 500 * MS, 120000 * MS);
+}
+
+static void test_pieces_of_half_a_second_of_a_tenth(void **state)
+{
+	check_shares(1, 500 * MS, 9, MS / 10, 240000 * MS);
+}
+
 static void test_long_pieces_of_the_smaller_share(void **state)
 {
 	check_shares(1, 150 * MS, 3, MS, 60000 * MS);
@@ -246,7 +256,7 @@ static void test_alone_again(void **state)
 	run_for(300 * MS);
 	assert_true(a->got >= 299 * MS && a->exclusive);
 	assert_true(a->vm.credit > -(int64_t)(50 * MS));
-	run_for(200 * MS);
+	run_for(600 * MS);
 	assert_true(!a->exclusive && b->may_run);
 }
 
@@ -337,6 +347,8 @@ int main(void)
 		cmocka_unit_test_setup(test_equal, begin),
 		cmocka_unit_test_setup(test_one_to_nine, begin),
 		cmocka_unit_test_setup(test_long_pieces, begin),
+		cmocka_unit_test_setup(test_pieces_of_half_a_second, begin),
+		cmocka_unit_test_setup(test_pieces_of_half_a_second_of_a_tenth, begin),
 		cmocka_unit_test_setup(test_long_pieces_of_the_smaller_share, begin),
 		cmocka_unit_test_setup(test_three, begin),
 		cmocka_unit_test_setup(test_long_pieces_beside_two, begin),
