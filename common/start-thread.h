@@ -4,6 +4,7 @@
 #define VCUDA_START_THREAD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +36,38 @@ static inline bool vcuda_thread_start_with(const pthread_attr_t *attributes, con
 static inline bool vcuda_thread_start(void *(*run)(void *), void *argument)
 {
 	return vcuda_thread_start_with(NULL, NULL, run, argument);
+}
+
+struct vcuda_thread_start {
+	void *(*run)(void *);
+	void *argument;
+	sem_t runs;
+};
+
+static inline void *vcuda_thread_run(void *start)
+{
+	struct vcuda_thread_start *s = start;
+	void *(*run)(void *) = s->run, *argument = s->argument;
+
+	sem_post(&s->runs);
+	return run(argument);
+}
+
+/*
+ * As vcuda_thread_start(), and returns once the thread runs: for a process that forks later. A thread that starts takes
+ * locks of the allocator. GCC's address sanitizer does not release such a lock in a child that is forked meanwhile.
+ */
+static inline bool vcuda_thread_start_before_fork(void *(*run)(void *), void *argument)
+{
+	struct vcuda_thread_start s = {.run = run, .argument = argument};
+
+	sem_init(&s.runs, 0, 0);
+	if (!vcuda_thread_start(vcuda_thread_run, &s))
+		return false;
+	while (sem_wait(&s.runs))
+		;
+	sem_destroy(&s.runs);
+	return true;
 }
 
 #endif

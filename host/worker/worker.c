@@ -24,6 +24,7 @@
 #include "queue/gate.h"
 #include "protocol/ipc/layout.h"
 #include "common/log.h"
+#include "common/start-thread.h"
 #include "common/trace-point.h"
 #include "memory/mapper.h"
 #include "queue/output.h"
@@ -197,14 +198,11 @@ static void *serve_gate(void *unused)
 /* Before there is a guest process: a pause does not wait for it. */
 static bool start_gate(void)
 {
-	pthread_t thread;
-	int err = pthread_create(&thread, NULL, serve_gate, NULL);
+	bool started = vcuda_thread_start_before_fork(serve_gate, NULL);
 
-	if (err)
-		vcuda_log("cannot start a thread: %s", strerror(err));
-	else
-		pthread_detach(thread);
-	return !err;
+	if (!started)
+		vcuda_log("cannot start a thread");
+	return started;
 }
 
 static bool prepare(void)

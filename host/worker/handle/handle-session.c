@@ -88,8 +88,10 @@ static bool load(struct worker_session *s, const char *environment)
 	s->restore = worker_loaded.restore;
 	s->has_shared = worker_loaded.has_shared;
 	s->ops = worker_loaded.ops;
-	if (worker_loaded.takes_turns && worker_turn_start(s, worker_ledger_turns()))
+	if (worker_loaded.takes_turns && !worker_turn_start(s, worker_ledger_turns())) {
+		vcuda_log("cannot start a thread");
 		_exit(1);
+	}
 	/* The software GPU's memory is the host's. */
 	if (worker_loaded.count_memory) {
 		worker_loaded.count_memory(worker_table_bytes());

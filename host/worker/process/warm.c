@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/start-thread.h"
 #include "common/trace-point.h"
 #include "process/worker.h"
 #include "protocol/ipc/channel.h"
@@ -67,15 +68,9 @@ static void *run(void *unused)
 
 static void start_context(void)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-
 	warm.works = true;
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attributes, run, NULL))
+	if (!vcuda_thread_start(run, NULL))
 		warm.works = false;
-	pthread_attr_destroy(&attributes);
 }
 
 /* Whether a guest process has come. */

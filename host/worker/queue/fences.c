@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/fatbin.h"
+#include "common/start-thread.h"
 #include "images/image.h"
 #include "session/session.h"
 
@@ -162,19 +163,6 @@ static void *looks(void *session)
 	return NULL;
 }
 
-static bool start_looking(struct worker_session *s)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool started;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	started = !pthread_create(&thread, &attributes, looks, s);
-	pthread_attr_destroy(&attributes);
-	return started;
-}
-
 void worker_fences_offer(struct worker_session *s)
 {
 	int has = 0;
@@ -185,7 +173,7 @@ void worker_fences_offer(struct worker_session *s)
 		return;
 	pthread_mutex_lock(&fences.lock);
 	if (!fences.offered)
-		fences.offered = start_looking(s);
+		fences.offered = vcuda_thread_start(looks, s);
 	tell_guest(s);
 	pthread_mutex_unlock(&fences.lock);
 }

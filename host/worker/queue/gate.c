@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/deadline.h"
+#include "common/start-thread.h"
 #include "protocol/ipc/gate.h"
 #include "queue/stage-queue.h"
 #include "queue/turn.h"
@@ -149,14 +150,8 @@ static void *wait_for_device(void *unused)
 /* With the lock held. False: no thread could be started. */
 static bool start_wait(struct worker_session *s)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-
 	wait.session = s;
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	wait.runs = !pthread_create(&thread, &attributes, wait_for_device, NULL);
-	pthread_attr_destroy(&attributes);
+	wait.runs = vcuda_thread_start(wait_for_device, NULL);
 	return wait.runs;
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/start-thread.h"
 #include "queue/turn-events.h"
 #include "session/session.h"
 
@@ -258,21 +257,14 @@ void worker_turn_settle(const struct timespec *end)
 		nap(OPEN_NAP_NS);
 }
 
-int worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns)
+bool worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-	int err;
-
 	turn.session = s;
 	turn.limit = FIRST_LIMIT;
 	atomic_store(&turn.allowed, FIRST_LIMIT);
 	atomic_store(&turns->demand->on_gpu, 1);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attributes, run, (void *)turns);
-	pthread_attr_destroy(&attributes);
-	if (!err)
-		atomic_store_explicit(&turn.turns, turns, memory_order_release);
-	return -err;
+	if (!vcuda_thread_start(run, (void *)turns))
+		return false;
+	atomic_store_explicit(&turn.turns, turns, memory_order_release);
+	return true;
 }

@@ -20,8 +20,8 @@
 
 struct worker_session;
 
-/* Once, when the session has its driver. From then on commands count. 0 or -errno. */
-int worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns);
+/* Once, when the session has its driver. From then on commands count. False: no thread could be started. */
+bool worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns);
 
 /* Before the gate: waits for the VM's turn, and until the GPU may be given another command. */
 void worker_turn_wait(void);

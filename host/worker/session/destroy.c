@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/start-thread.h"
 #include "session/command.h"
 #include "session/dispatch.h"
 #include "session/session.h"
@@ -113,19 +114,6 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static bool start_detached(void *(*function)(void *), void *argument)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool ok;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	ok = !pthread_create(&thread, &attributes, function, argument);
-	pthread_attr_destroy(&attributes);
-	return ok;
-}
-
 static void enqueue(struct deferred *d)
 {
 	pthread_mutex_lock(&queue.lock);
@@ -160,7 +148,7 @@ static void *run_queued(void *unused)
 
 bool worker_destroy_start(void)
 {
-	return start_detached(run_queued, NULL);
+	return vcuda_thread_start_before_fork(run_queued, NULL);
 }
 
 void worker_destroy_ready(struct worker_session *s)
@@ -168,6 +156,6 @@ void worker_destroy_ready(struct worker_session *s)
 	struct worker_deferred *d;
 
 	while ((d = worker_handles_ready(s->handles)))
-		if (!start_detached(run, d))
+		if (!vcuda_thread_start(run, d))
 			enqueue((struct deferred *)d);
 }

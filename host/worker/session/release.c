@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "common/start-thread.h"
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
@@ -25,8 +27,6 @@ static void *run(void *unused)
 
 bool worker_release_later(void (*part)(void *argument), void *argument)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
 	bool starts;
 
 	pthread_mutex_lock(&later.lock);
@@ -34,10 +34,7 @@ bool worker_release_later(void (*part)(void *argument), void *argument)
 	if (starts) {
 		later.part = part;
 		later.argument = argument;
-		pthread_attr_init(&attributes);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		starts = !pthread_create(&thread, &attributes, run, NULL);
-		pthread_attr_destroy(&attributes);
+		starts = vcuda_thread_start(run, NULL);
 		atomic_store(&later.busy, starts);
 	}
 	pthread_mutex_unlock(&later.lock);

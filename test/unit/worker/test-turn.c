@@ -199,7 +199,7 @@ static void test_start(void **unused)
 	session.handles = worker_handles_create();
 	context_id = worker_handle_add(session.handles, VCUDA_KIND_CONTEXT, false, &context, 0, 0);
 	turns.drained = eventfd(0, EFD_NONBLOCK);
-	assert_int_equal(worker_turn_start(&session, &turns), 0);
+	assert_true(worker_turn_start(&session, &turns));
 	assert_int_equal(atomic_load(&demand.on_gpu), 1);
 }
 
