@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory.h"
+
+#include <stddef.h>
+
+static struct memory_vm *vm_of(struct vcuda_list *entry)
+{
+	return container_of(entry, struct memory_vm, entry);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+uint64_t memory_capacity(const struct memory *memory)
+{
+	uint64_t capacity = UINT64_MAX;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		capacity = least(capacity, vm_of(entry)->capacity);
+	return capacity;
+}
+
+static uint64_t sum_of_minimums(const struct memory *memory)
+{
+	uint64_t sum = 0;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		sum += vm_of(entry)->minimum;
+	return sum;
+}
+
+static uint64_t used(const struct memory *memory)
+{
+	uint64_t sum = 0;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		sum += vm_of(entry)->state == MEMORY_OUT ? 0 : vm_of(entry)->bytes;
+	return sum;
+}
+
+static uint64_t going_out(const struct memory *memory)
+{
+	uint64_t sum = 0;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		sum += vm_of(entry)->state == MEMORY_GOING_OUT ? vm_of(entry)->bytes : 0;
+	return sum;
+}
+
+static uint64_t lease_of(const struct memory_vm *vm)
+{
+	return most(MEMORY_LEAST_LEASE_NS, MEMORY_LEASE * (vm->out_ns + vm->in_ns));
+}
+
+static uint64_t lease_end(const struct memory_vm *vm)
+{
+	return vm->active ? vm->lease_until : least(vm->lease_until, vm->idle_since + MEMORY_IDLE_NS);
+}
+
+/* From when on a VM that is in may be told to go out. */
+static uint64_t evictable_at(const struct memory_vm *vm)
+{
+	return most(lease_end(vm), vm->held_until);
+}
+
+/* ---- wants ---- */
+
+/* Of a VM that is in or out: what the want takes beyond what the VM has on the device. */
+static uint64_t need_of(const struct memory_vm *vm)
+{
+	return vm->state == MEMORY_OUT ? vm->want : minus(vm->want, vm->bytes);
+}
+
+static bool is_growth(const struct memory_vm *vm)
+{
+	return vm->want > vm->bytes;
+}
+
+static bool can_be_served(const struct memory_vm *vm)
+{
+	return vm->want && (vm->state == MEMORY_IN || vm->state == MEMORY_OUT);
+}
+
+/* The VM's part of the device, if all others have no more than their minimums. */
+static uint64_t most_of(const struct memory *memory, const struct memory_vm *vm)
+{
+	return minus(memory_capacity(memory), sum_of_minimums(memory) - vm->minimum);
+}
+
+static void refuse(struct memory *memory, struct memory_vm *vm)
+{
+	uint64_t bytes = vm->want;
+
+	vm->want = 0;
+	vm->waits = false;
+	memory->tell(vm, MEMORY_REFUSE, bytes);
+}
+
+static void grant(struct memory *memory, struct memory_vm *vm)
+{
+	uint64_t need = need_of(vm), left = minus(memory_capacity(memory), used(memory));
+	uint64_t spare = least(vm->spare, least(minus(left, need), minus(most_of(memory, vm), vm->want)));
+
+	vm->bytes = most(vm->want, vm->state == MEMORY_OUT ? 0 : vm->bytes) + (need ? spare : 0);
+	vm->want = 0;
+	vm->waits = false;
+	if (vm->state == MEMORY_OUT)
+		vm->state = MEMORY_COMING_IN;
+	memory->tell(vm, MEMORY_GRANT, vm->bytes);
+}
+
+/* A VM whose memory fits on no device with that capacity has the device alone. */
+static bool fits(const struct memory *memory, const struct memory_vm *vm)
+{
+	uint64_t in_use = used(memory), need = need_of(vm);
+
+	return need <= minus(memory_capacity(memory), in_use) || !need || (!in_use && !is_growth(vm));
+}
+
+static struct memory_vm *first_want(const struct memory *memory)
+{
+	struct memory_vm *first = NULL;
+
+	vcuda_list_for_each (entry, &memory->vms) {
+		struct memory_vm *vm = vm_of(entry);
+
+		if (can_be_served(vm) && (!first || vm->order < first->order))
+			first = vm;
+	}
+	return first;
+}
+
+/* ---- who goes out ---- */
+
+static bool is_better_victim(const struct memory_vm *vm, const struct memory_vm *than, uint64_t now)
+{
+	uint64_t idle = vm->active ? 0 : now - vm->idle_since, idle_than = than->active ? 0 : now - than->idle_since;
+	uint64_t surplus = minus(vm->bytes, vm->minimum), surplus_than = minus(than->bytes, than->minimum);
+
+	if (idle != idle_than)
+		return idle > idle_than;
+	return surplus != surplus_than ? surplus > surplus_than : vm->in_since < than->in_since;
+}
+
+/* The VMs that may go out for a want, now or later. */
+struct victims {
+	struct memory_vm *best; /* of those that may go now; NULL: none */
+	uint64_t now_bytes;     /* of those */
+	uint64_t later_bytes;   /* of those that may go later, and have not failed to */
+	uint64_t next;          /* when one more may go; UINT64_MAX: not known */
+};
+
+static struct victims find_victims(const struct memory *memory, const struct memory_vm *wants, uint64_t now)
+{
+	struct victims found = {.next = UINT64_MAX};
+
+	vcuda_list_for_each (entry, &memory->vms) {
+		struct memory_vm *vm = vm_of(entry);
+
+		if (vm == wants || !vm->bytes || vm->state == MEMORY_OUT || vm->state == MEMORY_GOING_OUT)
+			continue;
+		if (vm->state == MEMORY_IN && evictable_at(vm) <= now) {
+			found.now_bytes += vm->bytes;
+			if (!found.best || is_better_victim(vm, found.best, now))
+				found.best = vm;
+			continue;
+		}
+		if (vm->held_until <= now)
+			found.later_bytes += vm->bytes;
+		if (vm->state == MEMORY_IN)
+			found.next = least(found.next, evictable_at(vm));
+	}
+	return found;
+}
+
+/* Has VMs go out until the want fits; none, as long as it would not fit then. Returns when to look again. */
+static uint64_t make_room(struct memory *memory, struct memory_vm *vm, uint64_t now)
+{
+	uint64_t capacity = memory_capacity(memory), lacks, coming;
+
+	for (;;) {
+		struct victims found = find_victims(memory, vm, now);
+		uint64_t in_use = used(memory);
+
+		coming = minus(capacity, in_use - going_out(memory));
+		lacks = minus(least(need_of(vm), is_growth(vm) ? UINT64_MAX : capacity), coming);
+		if (!lacks)
+			return UINT64_MAX;
+		if (found.now_bytes < lacks && is_growth(vm) && found.now_bytes + found.later_bytes < lacks)
+			refuse(memory, vm);
+		if (found.now_bytes < lacks || !vm->want)
+			return found.next;
+		vm->waits = true;
+		found.best->state = MEMORY_GOING_OUT;
+		memory->tell(found.best, MEMORY_GO_OUT, 0);
+	}
+}
+
+static void serve_first(struct memory *memory, struct memory_vm *vm, uint64_t now)
+{
+	bool has_waited = vm->waits;
+
+	grant(memory, vm);
+	/* Growth has its lease like a return: the next want would take the memory away unused. */
+	if (has_waited)
+		vm->lease_until = most(vm->lease_until, now + lease_of(vm));
+}
+
+/* Growth that fits, of VMs whose wants are not the first. */
+static void serve_others(struct memory *memory)
+{
+	vcuda_list_for_each (entry, &memory->vms) {
+		struct memory_vm *vm = vm_of(entry);
+
+		if (can_be_served(vm) && vm->state == MEMORY_IN && fits(memory, vm))
+			grant(memory, vm);
+	}
+}
+
+static void refuse_impossible(struct memory *memory)
+{
+	vcuda_list_for_each (entry, &memory->vms) {
+		struct memory_vm *vm = vm_of(entry);
+
+		if (can_be_served(vm) && is_growth(vm) && vm->want > most_of(memory, vm))
+			refuse(memory, vm);
+	}
+}
+
+uint64_t memory_step(struct memory *memory, uint64_t now)
+{
+	struct memory_vm *vm;
+	uint64_t next = UINT64_MAX;
+
+	if (now < memory->begin)
+		return memory->begin;
+	refuse_impossible(memory);
+	while ((vm = first_want(memory))) {
+		if (fits(memory, vm)) {
+			serve_first(memory, vm, now);
+			continue;
+		}
+		next = make_room(memory, vm, now);
+		if (vm->want)
+			break;
+	}
+	if (vm && !going_out(memory))
+		serve_others(memory);
+	return next;
+}
+
+/* ---- what VMs say ---- */
+
+void memory_init(struct memory *memory, uint64_t now,
+		 void (*tell)(struct memory_vm *vm, enum memory_word word, uint64_t bytes))
+{
+	*memory = (struct memory){.begin = now + MEMORY_SETTLE_NS, .tell = tell};
+	vcuda_list_init(&memory->vms);
+}
+
+bool memory_add(struct memory *memory, struct memory_vm *vm, const struct memory_vm *said, bool out, uint64_t now)
+{
+	uint64_t capacity = least(memory_capacity(memory), said->capacity), minimums = sum_of_minimums(memory);
+
+	if (minimums > capacity || said->minimum > capacity - minimums)
+		return false;
+	*vm = (struct memory_vm){.owner = said->owner,
+				 .capacity = said->capacity,
+				 .minimum = said->minimum,
+				 .bytes = said->bytes,
+				 .state = out ? MEMORY_OUT : MEMORY_IN,
+				 .idle_since = now,
+				 .in_since = now};
+	vcuda_list_add(&vm->entry, &memory->vms);
+	return true;
+}
+
+void memory_remove(struct memory *memory, struct memory_vm *vm)
+{
+	vcuda_list_remove(&vm->entry);
+}
+
+void memory_set_active(struct memory_vm *vm, bool active, uint64_t now)
+{
+	if (vm->active && !active)
+		vm->idle_since = now;
+	vm->active = active;
+}
+
+void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare)
+{
+	if (!bytes) {
+		vm->want = 0;
+		refuse(memory, vm);
+		return;
+	}
+	/* One that wants more than before keeps its place. */
+	if (!vm->want)
+		vm->order = ++memory->order;
+	vm->want = bytes;
+	vm->spare = spare;
+}
+
+void memory_have(struct memory_vm *vm, uint64_t bytes)
+{
+	vm->bytes = least(vm->bytes, bytes);
+}
+
+void memory_went_out(struct memory_vm *vm, uint64_t took)
+{
+	vm->state = MEMORY_OUT;
+	vm->out_ns = took;
+}
+
+void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now)
+{
+	if (vm->state == MEMORY_COMING_IN || !vm->bytes)
+		vm->state = MEMORY_IN;
+	vm->in_ns = took;
+	vm->in_since = vm->idle_since = now;
+	vm->lease_until = now + lease_of(vm);
+}
+
+void memory_failed(struct memory_vm *vm, uint64_t now)
+{
+	if (vm->state != MEMORY_GOING_OUT)
+		return;
+	vm->state = MEMORY_IN;
+	vm->held_until = now + MEMORY_HELD_NS;
+}
+
+uint64_t memory_longest_wait(const struct memory *memory)
+{
+	uint64_t longest = 0, count = 0;
+
+	vcuda_list_for_each (entry, &memory->vms) {
+		struct memory_vm *vm = vm_of(entry);
+
+		longest = most(longest, lease_of(vm) + vm->out_ns + vm->in_ns);
+		count++;
+	}
+	return count ? (count - 1) * longest : 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which VMs have their device memory on the device, where the VMs together may have more than there is.
+ *
+ * A VM is in or out as a whole. A VM that is in has a grant, and the grants of all VMs that are not out never exceed
+ * the capacity. A want is the number of bytes that a VM needs altogether: more than its grant, or its memory back after
+ * it went out. Wants are served in their order. If a want does not fit, VMs go out for it: idle VMs before others and
+ * the longest idle one first, then the one with the largest grant beyond its minimum, then the one that came in first.
+ *
+ * A VM that has come in, or whose growth had to wait, is not chosen during its lease, nor is a VM for some time after
+ * it could not go out. The lease is MEMORY_LEASE times as long as the VM's ways out and in have taken: all moves take
+ * at most a part of 1 / (1 + MEMORY_LEASE) of the device's time. The lease of an idle VM ends early.
+ *
+ * No deadlock: a VM that waits for memory can go out itself, because its processes wait in front of their gates. If two
+ * VMs grow at once, the first want is served, and the other VM goes out for it with its want; that one comes in
+ * when the lease ends. A VM that waits in vain, since no other can go out, is refused its growth. No livelock: each VM
+ * that came in has its lease, and in it no other VM can take its memory. Growth that fits is granted without regard to
+ * earlier wants while no VM is on its way out: its VM is in, and an earlier want takes it out as a whole.
+ *
+ * Times are nanoseconds of one clock. No function blocks, none is thread-safe.
+ */
+#ifndef VCUDA_ARBITER_MEMORY_H
+#define VCUDA_ARBITER_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/list.h"
+
+#define MEMORY_LEASE 9
+#define MEMORY_LEAST_LEASE_NS 2000000000ull
+
+/* Without work for so long a VM has no lease any more. */
+#define MEMORY_IDLE_NS 1000000000ull
+
+/* A VM that could not go out is not chosen for so long. */
+#define MEMORY_HELD_NS 30000000000ull
+
+/* In the beginning nothing is decided for so long: all VMs that there are must have said what they have. */
+#define MEMORY_SETTLE_NS 300000000ull
+
+enum memory_state { MEMORY_IN, MEMORY_GOING_OUT, MEMORY_OUT, MEMORY_COMING_IN };
+
+enum memory_word {
+	MEMORY_GRANT,  /* the VM has `bytes` now; if it is out, it comes in */
+	MEMORY_REFUSE, /* the want of `bytes` */
+	MEMORY_GO_OUT, /* answered by memory_went_out() or memory_failed() */
+};
+
+/* A VM. The fields are those of memory.c, but for `owner`. */
+struct memory_vm {
+	struct vcuda_list entry;
+	void *owner;
+	uint64_t capacity, minimum; /* as the VM says */
+	uint64_t bytes;             /* its grant; of a VM that is out: of when it went */
+	uint64_t want, spare;       /* 0: no want */
+	uint64_t order;             /* of the wants */
+	enum memory_state state;
+	bool active;
+	bool waits; /* other VMs go out for the want */
+	uint64_t idle_since, in_since, lease_until, held_until;
+	uint64_t out_ns, in_ns; /* how long its last ways took */
+};
+
+struct memory {
+	struct vcuda_list vms;
+	uint64_t begin, order;
+	void (*tell)(struct memory_vm *vm, enum memory_word word, uint64_t bytes);
+};
+
+void memory_init(struct memory *memory, uint64_t now,
+		 void (*tell)(struct memory_vm *vm, enum memory_word word, uint64_t bytes));
+
+/*
+ * `bytes`: what the VM has, on the device or, with `out`, elsewhere. The capacity of all is the smallest that one of
+ * them says. False, and nothing has changed: the minimums of all VMs would exceed it.
+ */
+bool memory_add(struct memory *memory, struct memory_vm *vm, const struct memory_vm *said, bool out, uint64_t now);
+void memory_remove(struct memory *memory, struct memory_vm *vm);
+
+void memory_set_active(struct memory_vm *vm, bool active, uint64_t now);
+
+/*
+ * The VM needs `bytes`, and would take `spare` beyond them. Replaces an earlier want. Each has one answer. 0: the VM
+ * wants nothing any more, which is answered at once by a refusal of 0.
+ */
+void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare);
+
+/* The VM needs no more than `bytes` of its grant. */
+void memory_have(struct memory_vm *vm, uint64_t bytes);
+
+/*
+ * Also without a word before: a VM may go out by itself, and one that has no memory may come in. `took`: how long it
+ * took.
+ */
+void memory_went_out(struct memory_vm *vm, uint64_t took);
+void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now);
+void memory_failed(struct memory_vm *vm, uint64_t now);
+
+/* Does what is due. Returns when it is to be called again at the latest; UINT64_MAX: not before another call. */
+uint64_t memory_step(struct memory *memory, uint64_t now);
+
+/* The smallest capacity of all VMs; UINT64_MAX: there is no VM. */
+uint64_t memory_capacity(const struct memory *memory);
+
+/* How long a VM that is out waits at the longest, if no way out or in takes longer than the longest so far. */
+uint64_t memory_longest_wait(const struct memory *memory);
+
+#endif

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* VMs that share more memory than there is, by a clock of the test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "memory.h"
+#include "test/seed.h"
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define CAPACITY 1000u
+#define WAY (50 * MS)
+
+/* A VM as its vcudad sees it. */
+struct tenant {
+	struct memory_vm vm;
+	uint64_t bytes, want; /* what it has; what it waits for, 0: nothing */
+	uint64_t since;       /* when it began to wait */
+	uint64_t arrives;     /* when its way out or in ends; 0: it is on no way */
+	uint64_t way, leased; /* how long its ways take; until when the arbiter must leave it alone */
+	uint64_t longest;     /* wait */
+	unsigned int outs, grants, refusals;
+	bool out, fails;
+};
+
+static struct memory memory;
+static struct tenant tenants[8];
+static unsigned int tenant_count;
+static uint64_t now, random_state;
+
+static uint64_t random_below(uint64_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (random_state >> 11) % limit;
+}
+
+static void end_wait(struct tenant *t)
+{
+	assert_int_not_equal(t->want, 0);
+	if (now - t->since > t->longest)
+		t->longest = now - t->since;
+	t->want = 0;
+}
+
+static void go_out(struct tenant *t)
+{
+	bool idle = !t->vm.active && now - t->vm.idle_since >= MEMORY_IDLE_NS;
+
+	assert_false(t->out || t->arrives);
+	assert_true(idle || now >= t->leased);
+	t->arrives = now + t->way;
+}
+
+static void tell(struct memory_vm *vm, enum memory_word word, uint64_t bytes)
+{
+	struct tenant *t = vm->owner;
+
+	if (word == MEMORY_GO_OUT) {
+		go_out(t);
+	} else if (word == MEMORY_REFUSE) {
+		assert_int_equal(bytes, t->want);
+		t->refusals++;
+		if (bytes)
+			end_wait(t);
+	} else {
+		assert_true(bytes >= t->want);
+		t->grants++;
+		end_wait(t);
+		t->bytes = bytes;
+		if (t->out)
+			t->arrives = now + t->way;
+	}
+}
+
+static struct tenant *add_with(uint64_t minimum, uint64_t bytes, bool out)
+{
+	struct tenant *t = &tenants[tenant_count++];
+	struct memory_vm said = {.owner = t, .capacity = CAPACITY, .minimum = minimum, .bytes = bytes};
+
+	*t = (struct tenant){.bytes = bytes, .way = WAY, .out = out};
+	assert_true(memory_add(&memory, &t->vm, &said, out, now));
+	return t;
+}
+
+static struct tenant *add(uint64_t bytes)
+{
+	return add_with(0, bytes, false);
+}
+
+static void want(struct tenant *t, uint64_t bytes)
+{
+	if (!t->want)
+		t->since = now;
+	t->want = bytes;
+	memory_want(&memory, &t->vm, bytes, 0);
+}
+
+static void arrive(struct tenant *t)
+{
+	t->arrives = 0;
+	if (t->out) {
+		uint64_t lease = MEMORY_LEASE * (t->vm.out_ns + t->way);
+
+		t->out = false;
+		t->leased = now + (lease > MEMORY_LEAST_LEASE_NS ? lease : MEMORY_LEAST_LEASE_NS);
+		memory_came_in(&t->vm, t->way, now);
+	} else if (t->fails) {
+		memory_failed(&t->vm, now);
+	} else {
+		t->out = true;
+		t->outs++;
+		memory_went_out(&t->vm, t->way);
+	}
+}
+
+static void check_sum(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < tenant_count; i++)
+		if (!tenants[i].out || tenants[i].arrives)
+			sum += tenants[i].bytes;
+	assert_true(sum <= CAPACITY);
+}
+
+/* A millisecond after the other, or sooner where the arbiter wants it. */
+static void run_for(uint64_t time)
+{
+	for (uint64_t end = now + time; now < end; now += MS) {
+		for (unsigned int i = 0; i < tenant_count; i++)
+			if (tenants[i].arrives && now >= tenants[i].arrives)
+				arrive(&tenants[i]);
+		memory_step(&memory, now);
+		check_sum();
+	}
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	tenant_count = 0;
+	now = SECOND;
+	memory_init(&memory, now, tell);
+	return 0;
+}
+
+static void test_waits_until_all_are_there(void **state)
+{
+	struct tenant *a = add(0), *b;
+
+	(void)state;
+	want(a, 800);
+	run_for(200 * MS);
+	assert_int_equal(a->grants, 0);
+	b = add(800);
+	run_for(200 * MS);
+	/* The other one has been idle for less than a second, and has no lease: it is told to go. */
+	assert_int_equal(a->grants, 1);
+	assert_int_equal(b->outs, 1);
+}
+
+static void test_fits(void **state)
+{
+	struct tenant *a = add(0), *b = add(0);
+
+	(void)state;
+	run_for(SECOND);
+	want(a, 600);
+	want(b, 400);
+	run_for(2 * MS);
+	assert_int_equal(a->grants + b->grants, 2);
+	assert_int_equal(a->outs + b->outs, 0);
+}
+
+/* The spare part is no reason to refuse, or to have another one go. */
+static void test_spare(void **state)
+{
+	struct tenant *a = add(0), *b = add_with(100, 0, false);
+
+	(void)state;
+	run_for(SECOND);
+	a->want = 850;
+	memory_want(&memory, &a->vm, 850, 500);
+	run_for(2 * MS);
+	assert_int_equal(a->bytes, 900);
+	want(b, 100);
+	run_for(2 * MS);
+	assert_int_equal(b->grants, 1);
+}
+
+static void test_longest_idle_goes(void **state)
+{
+	struct tenant *a = add(300), *b = add(300), *c = add(300), *d = add(0);
+
+	(void)state;
+	memory_set_active(&a->vm, true, now);
+	memory_set_active(&b->vm, true, now);
+	run_for(SECOND);
+	memory_set_active(&b->vm, false, now);
+	run_for(SECOND);
+	want(d, 300);
+	run_for(SECOND);
+	assert_int_equal(c->outs, 1);
+	want(d, 600);
+	run_for(SECOND);
+	assert_int_equal(b->outs, 1);
+	want(d, 900);
+	run_for(SECOND);
+	assert_int_equal(a->outs, 1);
+	assert_int_equal(d->grants, 3);
+}
+
+static void test_largest_surplus_goes(void **state)
+{
+	struct tenant *a = add_with(350, 400, false), *b = add(300), *c = add(300);
+
+	(void)state;
+	for (unsigned int i = 0; i < tenant_count; i++)
+		memory_set_active(&tenants[i].vm, true, now);
+	run_for(SECOND);
+	want(c, 350);
+	run_for(SECOND);
+	assert_int_equal(a->outs, 0);
+	assert_int_equal(b->outs, 1);
+}
+
+static void test_lease(void **state)
+{
+	struct tenant *a = add(700), *b = add_with(0, 700, true);
+
+	(void)state;
+	memory_set_active(&a->vm, true, now);
+	memory_set_active(&b->vm, true, now);
+	want(b, 700);
+	run_for(SECOND);
+	assert_true(a->outs == 1 && !b->out);
+	want(a, 700);
+	run_for(1200 * MS);
+	assert_int_equal(b->outs, 0);
+	run_for(SECOND);
+	assert_true(b->outs == 1 && !a->out);
+	/* A long way makes a long lease. */
+	b->way = a->way = 500 * MS;
+	for (int i = 0; i < 3; i++) {
+		want(b, 700);
+		run_for(2 * SECOND);
+		want(a, 700);
+		run_for(20 * SECOND);
+	}
+	assert_in_range(a->longest, 8 * SECOND, 10 * SECOND);
+}
+
+static void test_idle_has_no_lease(void **state)
+{
+	struct tenant *a = add(700), *b = add_with(0, 700, true);
+
+	(void)state;
+	b->way = 500 * MS;
+	memory_set_active(&b->vm, true, now);
+	want(b, 700);
+	run_for(2 * SECOND);
+	want(a, 700);
+	memory_set_active(&b->vm, false, now);
+	run_for(900 * MS);
+	assert_int_equal(b->outs, 0);
+	run_for(SECOND);
+	assert_int_equal(b->outs, 1);
+}
+
+/* Both wait for memory of one another. */
+static void test_two_grow(void **state)
+{
+	struct tenant *a = add(500), *b = add(500);
+
+	(void)state;
+	memory_set_active(&a->vm, true, now);
+	memory_set_active(&b->vm, true, now);
+	run_for(SECOND);
+	want(a, 800);
+	want(b, 800);
+	run_for(SECOND);
+	assert_true(a->bytes == 800 && !a->out && b->out && b->want);
+	run_for(3 * SECOND);
+	assert_true(b->bytes == 800 && !b->out && !b->want && a->out);
+}
+
+static void test_refused(void **state)
+{
+	struct tenant *a = add(0), *b = add_with(300, 0, false);
+
+	(void)state;
+	run_for(SECOND);
+	want(a, 701);
+	run_for(2 * MS);
+	assert_int_equal(a->refusals, 1);
+	want(a, 700);
+	want(b, 1001);
+	run_for(2 * MS);
+	assert_int_equal(a->grants, 1);
+	assert_int_equal(b->refusals, 1);
+}
+
+/* The next one goes, and where there is none the growth is refused; a return waits. */
+static void test_cannot_go(void **state)
+{
+	struct tenant *a = add(450), *b = add(450), *c = add(100);
+
+	(void)state;
+	run_for(SECOND);
+	a->fails = true;
+	want(c, 500);
+	run_for(SECOND);
+	assert_true(!a->out && b->outs == 1 && c->grants == 1);
+	want(c, 600);
+	run_for(SECOND);
+	assert_int_equal(c->refusals, 1);
+	want(b, 700);
+	run_for(SECOND);
+	assert_int_equal(b->refusals, 1);
+	memory_have(&c->vm, 100);
+	c->bytes = 100;
+	want(b, 450);
+	run_for(SECOND);
+	assert_int_equal(b->grants, 1);
+	a->fails = false;
+	memory_set_active(&b->vm, true, now);
+	run_for(MEMORY_HELD_NS);
+	want(c, 500);
+	run_for(SECOND);
+	assert_int_equal(a->outs, 1);
+	assert_int_equal(c->grants, 2);
+}
+
+/* Its want is nobody's need any more: no one goes. */
+static void test_wants_nothing_any_more(void **state)
+{
+	struct tenant *a = add(800), *b = add(0);
+
+	(void)state;
+	memory_set_active(&a->vm, true, now);
+	memory_came_in(&a->vm, WAY, now);
+	want(b, 800);
+	run_for(SECOND);
+	want(b, 0);
+	run_for(5 * SECOND);
+	assert_int_equal(a->outs, 0);
+	assert_int_equal(b->refusals, 1);
+}
+
+/* The room that is made for a VM is not taken by growth of another one. */
+static void test_room_is_kept(void **state)
+{
+	struct tenant *a = add(400), *b = add(400), *c = add(0), *d = add(0);
+
+	(void)state;
+	run_for(SECOND);
+	b->way = 500 * MS;
+	want(c, 900);
+	run_for(200 * MS);
+	assert_true(a->out && !b->out);
+	want(d, 300);
+	run_for(200 * MS);
+	assert_true(!d->grants && !b->out);
+	run_for(SECOND);
+	assert_true(c->grants == 1 && b->out);
+}
+
+static void test_minimums(void **state)
+{
+	struct memory_vm vm, said = {.capacity = CAPACITY, .minimum = 401};
+
+	(void)state;
+	add_with(600, 0, false);
+	assert_false(memory_add(&memory, &vm, &said, false, now));
+	said.minimum = 400;
+	assert_true(memory_add(&memory, &vm, &said, false, now));
+	memory_remove(&memory, &vm);
+	/* The smallest capacity counts. */
+	said = (struct memory_vm){.capacity = 500};
+	assert_false(memory_add(&memory, &vm, &said, false, now));
+	said = (struct memory_vm){.capacity = 700};
+	assert_true(memory_add(&memory, &vm, &said, false, now));
+	assert_int_equal(memory_capacity(&memory), 700);
+	memory_remove(&memory, &vm);
+	assert_int_equal(memory_capacity(&memory), CAPACITY);
+}
+
+/* Its memory fits no more, as another vcudad has said a smaller capacity: it comes in, and no other one is in then. */
+static void test_larger_than_the_device(void **state)
+{
+	struct tenant *a = add_with(0, 900, true), *b = add(100);
+	struct memory_vm vm, said = {.capacity = 500};
+
+	(void)state;
+	assert_true(memory_add(&memory, &vm, &said, false, now));
+	want(a, 900);
+	run_for(SECOND);
+	assert_true(!a->out && b->outs == 1);
+	memory_remove(&memory, &vm);
+}
+
+/* One that has said nothing goes when the operator wants it to. */
+static void test_goes_by_itself(void **state)
+{
+	struct tenant *a = add(800), *b = add(0);
+
+	(void)state;
+	memory_set_active(&a->vm, true, now);
+	memory_came_in(&a->vm, WAY, now);
+	run_for(SECOND);
+	want(b, 800);
+	run_for(500 * MS);
+	assert_int_equal(b->grants, 0);
+	a->out = true;
+	memory_went_out(&a->vm, WAY);
+	run_for(2 * MS);
+	assert_int_equal(b->grants, 1);
+}
+
+/* ---- many VMs at random ---- */
+
+static void live(struct tenant *t)
+{
+	unsigned int what = (unsigned int)random_below(400);
+
+	if (t->arrives || t->want)
+		return;
+	if (what == 0)
+		memory_set_active(&t->vm, !t->vm.active, now);
+	if (t->out && what < 40) {
+		memory_set_active(&t->vm, true, now);
+		want(t, t->bytes ? t->bytes : 1);
+	} else if (!t->out && what < 3) {
+		want(t, t->bytes + 1 + random_below(CAPACITY / 3));
+	} else if (!t->out && what < 6) {
+		t->bytes = random_below(t->bytes + 1);
+		memory_have(&t->vm, t->bytes);
+	}
+}
+
+static void live_for(uint64_t time)
+{
+	for (uint64_t end = now + time; now < end;) {
+		for (unsigned int i = 0; i < tenant_count; i++)
+			live(&tenants[i]);
+		run_for(MS);
+	}
+}
+
+/* All wants of `tenant_count` VMs have an answer in the time of that many leases and ways. */
+static void test_random(void **state)
+{
+	uint64_t lease = MEMORY_LEASE * 2 * 300 * MS, bound;
+
+	(void)state;
+	for (unsigned int i = 0, count = 2 + (unsigned int)random_below(4); i < count; i++) {
+		struct tenant *t = add_with(random_below(CAPACITY / 8), 0, false);
+
+		t->way = MS + random_below(300 * MS);
+	}
+	live_for(600 * SECOND);
+	bound = tenant_count * (lease + 2 * 300 * MS);
+	assert_true(memory_longest_wait(&memory) <= bound);
+	run_for(bound);
+	for (unsigned int i = 0; i < tenant_count; i++) {
+		assert_int_equal(tenants[i].want, 0);
+		assert_true(tenants[i].longest <= bound);
+	}
+}
+
+/* With VMs that cannot go out at times, and VMs that end: all have an answer at some time. */
+static void test_random_failures(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		add(0)->way = MS + random_below(300 * MS);
+	for (int i = 0; i < 40; i++) {
+		struct tenant *t = &tenants[random_below(tenant_count)];
+
+		tenants[random_below(tenant_count)].fails ^= true;
+		live_for(10 * SECOND);
+		if (i % 8)
+			continue;
+		memory_remove(&memory, &t->vm);
+		*t = (struct tenant){.way = t->way};
+		assert_true(
+			memory_add(&memory, &t->vm, &(struct memory_vm){.owner = t, .capacity = CAPACITY}, false, now));
+	}
+	for (unsigned int i = 0; i < tenant_count; i++)
+		tenants[i].fails = false;
+	run_for(100 * SECOND);
+	for (unsigned int i = 0; i < tenant_count; i++)
+		assert_int_equal(tenants[i].want, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_waits_until_all_are_there, begin),
+		cmocka_unit_test_setup(test_fits, begin),
+		cmocka_unit_test_setup(test_spare, begin),
+		cmocka_unit_test_setup(test_longest_idle_goes, begin),
+		cmocka_unit_test_setup(test_largest_surplus_goes, begin),
+		cmocka_unit_test_setup(test_lease, begin),
+		cmocka_unit_test_setup(test_idle_has_no_lease, begin),
+		cmocka_unit_test_setup(test_two_grow, begin),
+		cmocka_unit_test_setup(test_refused, begin),
+		cmocka_unit_test_setup(test_cannot_go, begin),
+		cmocka_unit_test_setup(test_wants_nothing_any_more, begin),
+		cmocka_unit_test_setup(test_room_is_kept, begin),
+		cmocka_unit_test_setup(test_minimums, begin),
+		cmocka_unit_test_setup(test_larger_than_the_device, begin),
+		cmocka_unit_test_setup(test_goes_by_itself, begin),
+		cmocka_unit_test_setup(test_random, begin),
+		cmocka_unit_test_setup(test_random, begin),
+		cmocka_unit_test_setup(test_random, begin),
+		cmocka_unit_test_setup(test_random_failures, begin),
+	};
+
+	random_state = test_seed_state(test_seed());
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
