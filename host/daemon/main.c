@@ -16,6 +16,7 @@
 #include "control.h"
 #include "local.h"
 #include "common/log.h"
+#include "limits/arbiter.h"
 #include "limits/gpu-reader.h"
 #include "limits/turns.h"
 #include "limits/ledger.h"
@@ -207,10 +208,12 @@ int main(int argc, char **argv)
 	}
 	daemon_gpu_reader_refresh(&d->loop, &d->options);
 	daemon_turns_open(&d->loop, &d->options);
+	daemon_arbiter_open(&d->loop, &d->options);
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	daemon_loop_run(&d->loop);
+	daemon_arbiter_close();
 	daemon_turns_close();
 	daemon_gpu_reader_close();
 	close_groups();
