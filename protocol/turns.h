@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes. vcudad makes one for each
- * worker where the VM has a share (vcudad --share), and gives it to the worker with the ledger's page (ipc/ledger.h),
- * in which `turns` says whether the worker may begin to run work. What a worker writes decides about its own VM's turns
- * alone.
+ * worker where the VM has a share (vcudad --share) or may go out of memory (vcudad --overcommit), and gives it to the
+ * worker with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may begin to run work. What a
+ * worker writes decides about its own VM's turns alone.
  */
 #ifndef VCUDA_TURNS_H
 #define VCUDA_TURNS_H
@@ -16,6 +16,11 @@ struct vcuda_demand {
 	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
 	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that give it work, or 1 more */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
+
+	/* The worker's gate (ipc/gate.h). */
+	_Atomic uint32_t commands; /* that have passed it, modulo 2^32 */
+	_Atomic uint32_t inside;   /* of these, commands that have not ended */
+	_Atomic uint32_t waiting;  /* that wait in front of it; one more also adds 1 to `drained` */
 };
 
 /* The state: two bits, and while the VM has its turn how many processes share the device with one another. */
@@ -28,6 +33,7 @@ struct vcuda_demand {
  * Before a thread runs work it increments `running` and then reads the state; with VCUDA_TURNS_HELD it decrements
  * `running` and waits. A thread that makes `running` 0 reads the state after that; with VCUDA_TURNS_HELD it adds 1 to
  * `drained`. The state is a futex of several processes: each change wakes all that wait.
+ * Without a share the state is always 0.
  */
 struct vcuda_turns {
 	_Atomic uint32_t *state; /* read-only memory */

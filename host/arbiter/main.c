@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-arbiter: gives the VMs of a host turns on its device (turns.h). vcudad starts it with the listening socket
- * (protocol/ipc/arbiter.h), and the program ends when no vcudad has been there for a while. It reaches neither guests
- * nor devices.
+ * vcuda-arbiter: gives the VMs of a host turns on its device (turns.h) and parts of its memory (memory.h). vcudad
+ * starts it with the listening socket (protocol/ipc/arbiter.h), and the program ends when no vcudad has been there for
+ * a while. It reaches neither guests nor devices.
  *
  * usage: vcuda-arbiter [MILLISECONDS]      the quantum, 40 unless told
  */
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "memory.h"
 #include "protocol/ipc/arbiter.h"
 #include "turns.h"
 
@@ -25,13 +26,17 @@
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-arbiter"};
 
+#define MS 1000000u
+
 struct peer {
-	struct turns_vm vm;
-	bool registered;
+	struct turns_vm turns;
+	struct memory_vm memory;
+	bool registered, has_turns, has_memory;
 	int fd;
 };
 
 static struct turns turns;
+static struct memory memory;
 static struct peer *peers[MOST_VMS];
 static unsigned int peer_count;
 
@@ -44,16 +49,34 @@ static uint64_t now_ns(void)
 }
 
 /* A vcudad that does not read has been stopped. It misses a message, so its socket is closed: it registers anew. */
+static void send_message(const struct peer *peer, const struct vcuda_arbiter_message *m)
+{
+	if (send(peer->fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*m))
+		shutdown(peer->fd, SHUT_RDWR);
+}
+
 static void tell(struct turns_vm *vm, bool may_run, uint32_t turn)
 {
-	const struct peer *peer = vm->owner;
 	struct vcuda_arbiter_message m = {.type = may_run ? VCUDA_ARBITER_RUN : VCUDA_ARBITER_HOLD,
 					  .turn = turn,
 					  .exclusive = turns.exclusive ? 1 + turns_overdue(&turns) : 0,
-					  .quantum = (uint32_t)(turns.quantum / 1000000u)};
+					  .quantum = (uint32_t)(turns.quantum / MS)};
 
-	if (send(peer->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(m))
-		shutdown(peer->fd, SHUT_RDWR);
+	send_message(vm->owner, &m);
+}
+
+static void tell_of_memory(struct memory_vm *vm, enum memory_word word, uint64_t bytes)
+{
+	static const uint32_t types[] = {[MEMORY_GRANT] = VCUDA_ARBITER_GRANT,
+					 [MEMORY_REFUSE] = VCUDA_ARBITER_REFUSE,
+					 [MEMORY_GO_OUT] = VCUDA_ARBITER_GO_OUT};
+	struct vcuda_arbiter_message m = {.type = types[word],
+					  .bytes = bytes,
+					  .out = vm->state == MEMORY_COMING_IN,
+					  .capacity = memory_capacity(&memory),
+					  .wait = memory_longest_wait(&memory) / MS};
+
+	send_message(vm->owner, &m);
 }
 
 static void add_peer(void)
@@ -74,20 +97,74 @@ static void drop_peer(unsigned int i)
 {
 	struct peer *peer = peers[i];
 
-	if (peer->registered)
-		turns_remove(&turns, &peer->vm, now_ns());
+	if (peer->has_turns)
+		turns_remove(&turns, &peer->turns, now_ns());
+	if (peer->has_memory)
+		memory_remove(&memory, &peer->memory);
 	close(peer->fd);
 	free(peer);
 	peers[i] = peers[--peer_count];
 }
 
+/* False: there is no room for the VM's minimum. */
+static bool register_memory(struct peer *peer, const struct vcuda_arbiter_message *m)
+{
+	const struct memory_vm said = {
+		.owner = peer, .capacity = m->capacity, .minimum = m->minimum, .bytes = m->bytes};
+	struct vcuda_arbiter_message answer = {.type = VCUDA_ARBITER_NO_ROOM};
+
+	peer->has_memory = memory_add(&memory, &peer->memory, &said, m->out, now_ns());
+	if (peer->has_memory)
+		answer.type = VCUDA_ARBITER_CAPACITY;
+	answer.capacity = memory_capacity(&memory);
+	answer.wait = memory_longest_wait(&memory) / MS;
+	send_message(peer, &answer);
+	return peer->has_memory;
+}
+
 static bool serve_first(struct peer *peer, const struct vcuda_arbiter_message *m)
 {
-	if (m->type != VCUDA_ARBITER_REGISTER || m->version != VCUDA_ARBITER_VERSION || !m->share ||
-	    m->share > VCUDA_SHARE_MOST)
+	if (m->type != VCUDA_ARBITER_REGISTER || m->version != VCUDA_ARBITER_VERSION || m->share > VCUDA_SHARE_MOST ||
+	    (!m->share && !m->capacity))
 		return false;
 	peer->registered = true;
-	turns_add(&turns, &peer->vm, m->share, peer, now_ns());
+	if (m->capacity && !register_memory(peer, m))
+		return false;
+	peer->has_turns = m->share;
+	if (m->share)
+		turns_add(&turns, &peer->turns, m->share, peer, now_ns());
+	return true;
+}
+
+static bool serve_turns(struct peer *peer, const struct vcuda_arbiter_message *m)
+{
+	if (m->type == VCUDA_ARBITER_ACTIVE || m->type == VCUDA_ARBITER_IDLE)
+		turns_set_active(&turns, &peer->turns, m->type == VCUDA_ARBITER_ACTIVE, now_ns());
+	else if (m->type == VCUDA_ARBITER_DRAINED)
+		turns_drained(&turns, &peer->turns, m->turn, now_ns());
+	else
+		return false;
+	return true;
+}
+
+static bool serve_memory(struct peer *peer, const struct vcuda_arbiter_message *m)
+{
+	struct memory_vm *vm = &peer->memory;
+
+	if (m->type == VCUDA_ARBITER_BUSY || m->type == VCUDA_ARBITER_RESTS)
+		memory_set_active(vm, m->type == VCUDA_ARBITER_BUSY, now_ns());
+	else if (m->type == VCUDA_ARBITER_WANT)
+		memory_want(&memory, vm, m->bytes, m->spare);
+	else if (m->type == VCUDA_ARBITER_HAVE)
+		memory_have(vm, m->bytes);
+	else if (m->type == VCUDA_ARBITER_OUT)
+		memory_went_out(vm, (uint64_t)m->ms * MS);
+	else if (m->type == VCUDA_ARBITER_IN)
+		memory_came_in(vm, (uint64_t)m->ms * MS, now_ns());
+	else if (m->type == VCUDA_ARBITER_STAYS)
+		memory_failed(vm, now_ns());
+	else
+		return false;
 	return true;
 }
 
@@ -103,13 +180,14 @@ static bool serve(struct peer *peer)
 		return false;
 	if (!peer->registered)
 		return serve_first(peer, &m);
-	if (m.type == VCUDA_ARBITER_ACTIVE || m.type == VCUDA_ARBITER_IDLE)
-		turns_set_active(&turns, &peer->vm, m.type == VCUDA_ARBITER_ACTIVE, now_ns());
-	else if (m.type == VCUDA_ARBITER_DRAINED)
-		turns_drained(&turns, &peer->vm, m.turn, now_ns());
-	else
-		return false;
-	return true;
+	return (peer->has_turns && serve_turns(peer, &m)) || (peer->has_memory && serve_memory(peer, &m));
+}
+
+static uint64_t step(void)
+{
+	uint64_t now = now_ns(), next = turns_step(&turns, now), next_of_memory = memory_step(&memory, now);
+
+	return next < next_of_memory ? next : next_of_memory;
 }
 
 /* False: nobody is there. */
@@ -144,8 +222,9 @@ int main(int argc, char **argv)
 	unsigned long ms = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 
 	leave_starter();
-	turns_init(&turns, ms ? ms * 1000000u : TURNS_QUANTUM_NS, tell);
-	while (wait_for_messages(fds, turns_step(&turns, now_ns()))) {
+	turns_init(&turns, ms ? ms * MS : TURNS_QUANTUM_NS, tell);
+	memory_init(&memory, now_ns(), tell_of_memory);
+	while (wait_for_messages(fds, step())) {
 		/* From the last one on: a peer that is dropped is replaced by the last one. */
 		for (unsigned int i = peer_count; i > 0; i--)
 			if (fds[i].revents && !serve(peers[i - 1]))

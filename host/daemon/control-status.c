@@ -7,6 +7,7 @@
 #include "options/quotas.h"
 #include "ring/ring.h"
 #include "worker/memory-group.h"
+#include "worker/overcommit.h"
 
 static void note_most(const struct daemon_worker *worker, void *argument)
 {
@@ -78,6 +79,9 @@ static const char *state_of_worker(const struct daemon_worker *worker)
 
 	if (worker->ending)
 		return "ending";
+	/* For another VM, and not by the operator. */
+	if (gate->asked == DAEMON_GATE_OPEN && gate->wanted != DAEMON_GATE_OPEN)
+		return gate->level == gate->wanted ? "out" : "going-out";
 	if (gate->level == DAEMON_GATE_RELEASED)
 		return gate->wanted == DAEMON_GATE_RELEASED ? "released" : "restoring";
 	if (gate->wanted == DAEMON_GATE_RELEASED)
@@ -147,6 +151,19 @@ static void write_path(const char *key, const char *path, FILE *answer)
 	fputc('\n', answer);
 }
 
+static void write_overcommit(const struct daemon_options *options, FILE *answer)
+{
+	struct daemon_overcommit_state state;
+
+	daemon_overcommit_state(&state);
+	fprintf(answer,
+		"overcommit %llu\nmin-device-memory %llu\nmemory-state %s\nmemory-granted %llu\nmemory-wait %llu\n"
+		"memory-times-out %llu\n",
+		(unsigned long long)(state.capacity ? state.capacity : options->overcommit),
+		(unsigned long long)options->min_device_memory, state.place, (unsigned long long)state.granted,
+		(unsigned long long)state.wait, (unsigned long long)state.times);
+}
+
 void daemon_control_status(struct daemon_control *control, FILE *answer)
 {
 	const struct daemon_options *options = control->options;
@@ -164,6 +181,8 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 		fprintf(answer, "waiting %u\n", control->local->waiting_count);
 	if (options->share)
 		fprintf(answer, "share %u\nturns %s\n", options->share, daemon_turns_state());
+	if (options->overcommit)
+		write_overcommit(options, answer);
 	for (quota = 0; quota < DAEMON_QUOTAS; quota++)
 		write_quota(control, quota, answer);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)

@@ -19,6 +19,13 @@
  *   vhost-socket PATH      local-socket PATH      each only if there is one
  *   vm connected|absent    only with a vhost socket
  *   waiting N              only with a local socket: connections of users who connect too often
+ *   share N                turns lost|open|own|other      only with --share
+ *   overcommit BYTES       min-device-memory BYTES        only with --overcommit, as the next four are: the first is
+ *                          the capacity that counts
+ *   memory-state in|going-out|out|coming-in               whether the VM's memory is on the device
+ *   memory-granted BYTES   of the capacity, when it is in
+ *   memory-wait MS         how long it waits at the longest when it is out
+ *   memory-times-out N     how often it went out
  *   quota name=NAME unit=bytes|count used=N limit=N refused=N
  *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|pausing|paused|ending|lost age=SECONDS
  *           mappings=N pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
@@ -32,9 +39,9 @@
  * have no used=. queue is what the guest says of commands that the worker has not taken; mappings, pinned and queue are
  * of VMs.
  *
- * The state is "pausing" until a pause is complete, and then "paused". pause-failure says, until the next pause, why
- * the last one was given up: a command, or work of the device, did not end in time; the worker had no memory, or did
- * not answer.
+ * The state is "going-out" and "out" where other VMs need the device's memory. It is "pausing" until a pause is
+ * complete, and then "paused". pause-failure says, until the next pause, why the last one was given up: a command, or
+ * work of the device, did not end in time; the worker had no memory, or did not answer.
  *
  * A client that is slow costs vcudad a descriptor and no time: it is dropped after DAEMON_CONTROL_MS.
  */

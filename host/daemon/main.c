@@ -23,6 +23,7 @@
 #include "common/trace-point.h"
 #include "options/options.h"
 #include "worker/memory-group.h"
+#include "worker/overcommit.h"
 #include "worker/sandbox.h"
 #include "worker/user.h"
 #include "worker/worker-group.h"
@@ -208,16 +209,18 @@ int main(int argc, char **argv)
 	}
 	daemon_gpu_reader_refresh(&d->loop, &d->options);
 	daemon_turns_open(&d->loop, &d->options);
+	daemon_overcommit_open(&d->loop, &d->options);
 	daemon_arbiter_open(&d->loop, &d->options);
 	daemon_warm_pool_open(&d->warm_pool, &d->loop, &d->options);
 	say_ready(&d->options);
 	turn(&d->loop);
 	daemon_loop_run(&d->loop);
 	daemon_arbiter_close();
+	daemon_overcommit_close();
 	daemon_turns_close();
 	daemon_gpu_reader_close();
 	close_groups();
 	daemon_user_release(&d->options);
 	daemon_loop_close(&d->loop);
-	return 0;
+	return daemon_overcommit_is_refused();
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arbiter of a host: a SOCK_SEQPACKET Unix socket between vcuda-arbiter and each vcudad whose VM has a share of the
- * device. A message is one struct vcuda_arbiter_message in either direction. vcudad trusts the arbiter, and the arbiter
- * trusts each vcudad of its user: no message comes from a guest.
+ * device's time, or takes part in the overcommit of its memory, or both. A message is one struct vcuda_arbiter_message
+ * in either direction. vcudad trusts the arbiter, and the arbiter trusts each vcudad of its user: no message comes from
+ * a guest.
  */
 #ifndef VCUDA_ARBITER_IPC_H
 #define VCUDA_ARBITER_IPC_H
 
 #include <stdint.h>
 
-#define VCUDA_ARBITER_VERSION 1
+#define VCUDA_ARBITER_VERSION 2
 
 /* The listening socket in a new vcuda-arbiter. */
 #define VCUDA_ARBITER_FD 3
@@ -17,7 +18,11 @@
 #define VCUDA_SHARE_MOST 1000
 
 enum vcuda_arbiter_type {
-	/* From vcudad, first of all: its version and its share. The answer is RUN or HOLD. */
+	/*
+	 * From vcudad, first of all: its version, its share (0: none), and its part of the overcommit (capacity 0:
+	 * none): `capacity`, `minimum`, `bytes` that it has, and whether it is `out`. The answer is RUN or HOLD where
+	 * it has a share, and CAPACITY or NO_ROOM where it has a part of the overcommit.
+	 */
 	VCUDA_ARBITER_REGISTER = 1,
 	/* From vcudad: its VM has work, or has none any more. A new VM has none. */
 	VCUDA_ARBITER_ACTIVE,
@@ -28,6 +33,35 @@ enum vcuda_arbiter_type {
 	VCUDA_ARBITER_RUN,
 	/* From the arbiter: no work begins. */
 	VCUDA_ARBITER_HOLD,
+
+	/* The overcommit (host/arbiter/memory.h). From the arbiter, after REGISTER: the `capacity` that counts. */
+	VCUDA_ARBITER_CAPACITY,
+	/* From the arbiter, after REGISTER: with this VM the minimums would exceed `capacity`. The socket ends. */
+	VCUDA_ARBITER_NO_ROOM,
+	/* From vcudad: the VM has used the device lately, or has not any more. */
+	VCUDA_ARBITER_BUSY,
+	VCUDA_ARBITER_RESTS,
+	/*
+	 * From vcudad: the VM needs `bytes` altogether, and would take `spare` more. It comes in with them if it is
+	 * out. Replaces an earlier WANT. The answer is GRANT, or REFUSE with the same `bytes`. With 0 `bytes` the VM
+	 * wants nothing any more; the answer is REFUSE, perhaps after a GRANT of before.
+	 */
+	VCUDA_ARBITER_WANT,
+	/* From vcudad, without a WANT under way: the VM needs no more than `bytes`. */
+	VCUDA_ARBITER_HAVE,
+	/*
+	 * From vcudad: the VM is out, or in; it took `ms`. OUT is also said without GO_OUT, and IN, by a VM without
+	 * memory, without GRANT.
+	 */
+	VCUDA_ARBITER_OUT,
+	VCUDA_ARBITER_IN,
+	/* From vcudad: the VM cannot go out, and is in. */
+	VCUDA_ARBITER_STAYS,
+	/* From the arbiter: the VM has `bytes` altogether. This and the next two have `capacity` and `wait`. */
+	VCUDA_ARBITER_GRANT,
+	VCUDA_ARBITER_REFUSE,
+	/* From the arbiter: the VM must go out. The answer is OUT or STAYS. */
+	VCUDA_ARBITER_GO_OUT,
 };
 
 struct vcuda_arbiter_message {
@@ -40,6 +74,11 @@ struct vcuda_arbiter_message {
 	 */
 	uint32_t exclusive;
 	uint32_t quantum; /* likewise: ms, of the arbiter */
+	uint32_t out;     /* not 0, of REGISTER: the VM's memory is not on the device; of GRANT: it comes in */
+	uint32_t ms;      /* of OUT and IN */
+	uint64_t bytes, spare;
+	uint64_t capacity, minimum;
+	uint64_t wait; /* ms, the longest wait of a VM that is out, as far as the arbiter knows */
 };
 
 #endif

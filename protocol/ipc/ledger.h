@@ -30,8 +30,8 @@ enum vcuda_ledger_type {
 	 */
 	VCUDA_LEDGER_JOIN = 1,
 	/*
-	 * Wants `bytes`, and `spare` beyond them. The reply's `bytes`: what is granted, at least `bytes`, or 0. What
-	 * another worker gave back just before may not be there yet: a worker that gets nothing asks a second time.
+	 * Wants `bytes`, and `spare` beyond them. The reply's `bytes`: what is granted, at least `bytes`, or 0, and
+	 * then `spare` is an enum vcuda_ledger_room.
 	 */
 	VCUDA_LEDGER_TAKE,
 	/* Has taken `bytes` while there was no limit. No reply. */
@@ -42,6 +42,18 @@ enum vcuda_ledger_type {
 	VCUDA_LEDGER_SYNC,
 	/* Refused its guest process something at the limit `gpu`, an enum vcuda_ledger_process_limit. No reply. */
 	VCUDA_LEDGER_REFUSED,
+	/* Like TAKE, of a worker that cannot wait. */
+	VCUDA_LEDGER_TAKE_NOW,
+};
+
+/*
+ * `spare` in a reply to TAKE or TAKE_NOW that grants nothing. With WAIT the worker gives up what it does, leaves its
+ * gate, and asks again when `room` in the page has changed. It may be told to release its memory meanwhile.
+ */
+enum vcuda_ledger_room {
+	VCUDA_LEDGER_ASK_AGAIN, /* what another worker gave back may not be there yet */
+	VCUDA_LEDGER_WAIT,      /* until other VMs have made room (vcudad --overcommit) */
+	VCUDA_LEDGER_NO_ROOM,   /* other VMs cannot make room */
 };
 
 struct vcuda_ledger_message {
@@ -79,6 +91,7 @@ struct vcuda_ledger_page {
 	_Atomic uint64_t granted[VCUDA_LEDGER_GPUS]; /* to all workers together */
 	_Atomic uint64_t process_limits[VCUDA_LEDGER_PROCESS_LIMITS];
 	_Atomic uint32_t turns; /* the state (protocol/turns.h) */
+	_Atomic uint32_t room; /* a futex; changes when workers that wait for room may ask again */
 };
 
 #endif

@@ -238,7 +238,7 @@ REGISTER, ACTIVE = 1, 2
 
 def message(kind):
     """Of protocol/ipc/arbiter.h, with a share of 1."""
-    return struct.pack("6I", kind, 0, 1, 1, 0, 0)
+    return struct.pack("8I5Q", kind, 0, 2, 1, *[0] * 9)
 
 
 def hung_up(peer):

@@ -22,11 +22,23 @@
 /* Beyond what a worker needs it gets at most this part of what is left, so that little of a scarce rest is idle. */
 #define SPARE_PART 8
 
+static uint64_t left(uint64_t limit, uint64_t granted)
+{
+	return granted < limit ? limit - granted : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static struct {
-	struct vcuda_ledger_page *page; /* also the daemon's own books: workers cannot write it */
-	int fd;                         /* -1: there is no page */
-	bool has_share;
-	void (*drained)(void); /* NULL: not of interest */
+	struct vcuda_ledger_page *page;            /* also the daemon's own books: workers cannot write it */
+	int fd;                                    /* -1: there is no page */
+	bool is_overcommitted;                     /* the limit of all workers is that of all VMs */
+	bool has_demand;                           /* the workers have pages that say what they do */
+	void (*drained)(void);                     /* NULL: not of interest */
+	const struct daemon_ledger_growth *growth; /* NULL: the limits alone decide */
 	struct vcuda_list rows;
 } ledger = {.fd = -1, .rows = {&ledger.rows, &ledger.rows}};
 
@@ -91,8 +103,11 @@ int daemon_ledger_refresh(const struct daemon_options *options)
 
 	if (status)
 		return status;
-	ledger.has_share = options->share;
-	show(&page->limit, options->max_device_memory);
+	ledger.has_demand = options->share || options->overcommit;
+	ledger.is_overcommitted = options->overcommit && options->overcommit < options->max_device_memory;
+	/* No VM has more than there is for all of them. */
+	show(&page->limit,
+	     options->overcommit ? least(options->max_device_memory, options->overcommit) : options->max_device_memory);
 	show(&page->process_limit, options->max_process_device_memory);
 	for (unsigned int i = 0; i < VCUDA_LEDGER_PROCESS_LIMITS; i++)
 		show(&page->process_limits[i], daemon_quota_get(options, process_quotas[i]));
@@ -102,6 +117,15 @@ int daemon_ledger_refresh(const struct daemon_options *options)
 uint64_t daemon_ledger_granted(unsigned int gpu)
 {
 	return ledger.fd >= 0 && gpu < VCUDA_LEDGER_GPUS ? atomic_load(&ledger.page->granted[gpu]) : 0;
+}
+
+uint64_t daemon_ledger_sum(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		sum += daemon_ledger_granted(gpu);
+	return sum;
 }
 
 uint64_t daemon_ledger_most_granted(void)
@@ -148,16 +172,6 @@ uint64_t daemon_ledger_process_limit(void)
 	return atomic_load(&ledger.page->process_limit);
 }
 
-static uint64_t left(uint64_t limit, uint64_t granted)
-{
-	return granted < limit ? limit - granted : 0;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t room(const struct daemon_ledger_row *row, unsigned int gpu)
 {
 	return least(left(atomic_load(&ledger.page->limit), daemon_ledger_granted(gpu)),
@@ -197,7 +211,9 @@ static void log_refusal(const struct daemon_ledger_row *row, unsigned int gpu, u
 				     20),
 		by_process ? "one process" : "all processes",
 		(unsigned long long)((by_process ? count_of(row, gpu) : daemon_ledger_granted(gpu)) >> 20),
-		by_process ? "--max-process-device-memory" : "--max-device-memory");
+		by_process                ? "--max-process-device-memory"
+		: ledger.is_overcommitted ? "--overcommit"
+					  : "--max-device-memory");
 }
 
 /* A worker asks twice before it refuses its guest process the memory. The log has the first refusal since a grant. */
@@ -234,16 +250,82 @@ static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m) || errno == EPIPE || errno == ECONNRESET;
 }
 
+/* ---- growth that other VMs must make room for ---- */
+
+static uint64_t growth_room(bool now)
+{
+	return ledger.growth ? ledger.growth->room(now) : UINT64_MAX;
+}
+
+static enum vcuda_ledger_room refuse_growth(struct daemon_ledger_row *row, uint64_t bytes)
+{
+	daemon_quota_refuse(DAEMON_QUOTA_DEVICE_MEMORY);
+	if (!row->refusals++)
+		vcuda_log_peer(
+			"guest process %u (worker %d) cannot have %llu KiB more of the device's memory: other VMs "
+			"have it, and do not make room (see --overcommit)",
+			*row->guest_pid, row->worker, (unsigned long long)(bytes >> 10));
+	row->refused = 0;
+	return VCUDA_LEDGER_NO_ROOM;
+}
+
+/* The limits let the worker have it, and the VM has no room for it now. */
+static enum vcuda_ledger_room defer(struct daemon_ledger_row *row, uint64_t bytes, bool now)
+{
+	if (now || (row->refused && bytes >= row->refused))
+		return refuse_growth(row, bytes);
+	row->refused = 0;
+	row->want = bytes > row->want ? bytes : row->want;
+	ledger.growth->want();
+	return VCUDA_LEDGER_WAIT;
+}
+
+void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth)
+{
+	ledger.growth = growth;
+}
+
+static void add_want(struct daemon_ledger_row *row, void *sum)
+{
+	*(uint64_t *)sum += row->want;
+}
+
+uint64_t daemon_ledger_wanted(void)
+{
+	uint64_t sum = 0;
+
+	daemon_ledger_each(add_want, &sum);
+	return sum;
+}
+
+static void end_wait(struct daemon_ledger_row *row, void *refused)
+{
+	row->refused = *(bool *)refused ? row->want : 0;
+	row->want = 0;
+}
+
+void daemon_ledger_end_wait(bool refused)
+{
+	daemon_ledger_each(end_wait, &refused);
+	atomic_fetch_add(&ledger.page->room, 1);
+	syscall(SYS_futex, &ledger.page->room, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
 {
 	struct vcuda_ledger_message answer = {.type = m->type, .gpu = m->gpu};
-	uint64_t there = room(row, m->gpu);
+	uint64_t there = room(row, m->gpu), growth = growth_room(false);
+	bool now = m->type == VCUDA_LEDGER_TAKE_NOW;
 
-	if (m->bytes && m->bytes <= there) {
-		answer.bytes = m->bytes + least(m->spare, (there - m->bytes) / SPARE_PART);
-		row->refusals = 0;
-	} else {
+	if (!m->bytes || m->bytes > there) {
 		refuse(row, m->gpu, m->bytes);
+	} else if (m->bytes > (now ? growth_room(true) : growth)) {
+		answer.spare = defer(row, m->bytes, now);
+	} else {
+		answer.bytes =
+			m->bytes + least(least(m->spare, (there - m->bytes) / SPARE_PART), left(growth, m->bytes));
+		row->refusals = 0;
+		row->want = row->refused = 0;
 	}
 	/* The page has it when the worker hears of it. A worker that does not read is killed, and its grants go. */
 	grant(row, m->gpu, answer.bytes);
@@ -260,11 +342,12 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		take_all_back(row);
 		return reply(row, m, true);
 	case VCUDA_LEDGER_TAKE:
+	case VCUDA_LEDGER_TAKE_NOW:
 		return serve_take(row, m);
 	case VCUDA_LEDGER_NOTE:
 		/* Where a limit has come meanwhile, no more than fits is in the books: it is no way around the limit.
 		 */
-		grant(row, m->gpu, least(m->bytes, room(row, m->gpu)));
+		grant(row, m->gpu, least(least(m->bytes, growth_room(true)), room(row, m->gpu)));
 		return true;
 	case VCUDA_LEDGER_GIVE:
 		take_back(row, m->gpu, m->bytes);
@@ -333,7 +416,7 @@ static int make_demand(struct daemon_ledger_row *row)
 	void *page = NULL;
 	int status;
 
-	if (!ledger.has_share)
+	if (!ledger.has_demand)
 		return 0;
 	row->demand_fd = make_page("vcuda-demand", sizeof(*row->demand), 0, &page);
 	if (row->demand_fd < 0)
@@ -349,8 +432,12 @@ static int make_demand(struct daemon_ledger_row *row)
 
 static void drained(struct daemon_source *source, uint32_t events)
 {
+	const struct daemon_ledger_row *row = container_of(source, struct daemon_ledger_row, drained);
+
 	if (ledger.drained)
 		ledger.drained();
+	if (ledger.growth && row->demand && atomic_load(&row->demand->waiting))
+		ledger.growth->waits();
 }
 
 static bool is_running(const struct daemon_ledger_row *row)
@@ -368,6 +455,9 @@ void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_l
 	sum->wanted |= wanted;
 	sum->running |= running;
 	sum->workers += wanted || running;
+	sum->commands += atomic_load(&row->demand->commands);
+	sum->inside |= atomic_load(&row->demand->inside) != 0;
+	sum->waiting |= atomic_load(&row->demand->waiting) != 0;
 }
 
 static void stop_work(struct daemon_ledger_row *row, void *all)

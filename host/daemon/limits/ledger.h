@@ -30,12 +30,13 @@ struct daemon_ledger_row {
 	struct daemon_loop *loop;
 	struct daemon_source source, drained;
 	int fd;                      /* -1: closed */
-	struct vcuda_demand *demand; /* NULL: the VM has no share, or the worker has ended */
+	struct vcuda_demand *demand; /* NULL: the VM has no share and no overcommit, or the worker has ended */
 	int demand_fd, drained_fd;   /* -1: likewise */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
 	uint32_t refusals;         /* since the last grant */
+	uint64_t want, refused;    /* bytes that the worker waits for, or may not have; 0: none */
 	uint64_t granted[VCUDA_LEDGER_GPUS];
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
@@ -64,11 +65,12 @@ void daemon_ledger_each(void (*call)(struct daemon_ledger_row *row, void *argume
 /* Has `bytes` count in the row beside the grants, whatever the limits are. */
 void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes);
 
-/* What workers do, of a VM with a share (protocol/turns.h). */
+/* What workers do, of a VM with a share or with overcommit (protocol/turns.h). */
 struct daemon_ledger_work {
 	bool wanted, running;
-	unsigned int workers; /* that have work */
-	uint32_t begun;       /* of all workers, modulo 2^32 */
+	bool waiting, inside;     /* commands in front of the gates, and behind them */
+	unsigned int workers;     /* that have work */
+	uint32_t begun, commands; /* of all workers, modulo 2^32 */
 };
 
 /* Adds the work of a worker. */
@@ -88,12 +90,34 @@ void daemon_ledger_continue_ended(void);
 /* Shows the workers of a VM with a share the state (protocol/turns.h). */
 void daemon_ledger_set_turns(uint32_t state);
 
+/* Who decides about growth besides the limits (vcudad --overcommit). */
+struct daemon_ledger_growth {
+	/* Bytes that all workers together may be granted at once; `now`: to one that cannot wait. */
+	uint64_t (*room)(bool now);
+	/* A worker waits for more: daemon_ledger_wanted() has changed. */
+	void (*want)(void);
+	/* A worker has a command that waits in front of its closed gate. */
+	void (*waits)(void);
+};
+
+/* Before there are workers. `growth` stays valid. */
+void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth);
+
+/* The sum of what workers wait for, in bytes. */
+uint64_t daemon_ledger_wanted(void);
+
+/* Ends the waiting of all workers: they ask again. `refused`: in vain, if it is for as much as before. */
+void daemon_ledger_end_wait(bool refused);
+
 /* The limits of a GPU for all workers together, and for one. */
 uint64_t daemon_ledger_limit(void);
 uint64_t daemon_ledger_process_limit(void);
 
 /* Granted to all workers, in bytes of that GPU, and what they have beyond that. */
 uint64_t daemon_ledger_granted(unsigned int gpu);
+
+/* The same of all GPUs together. */
+uint64_t daemon_ledger_sum(void);
 
 /* The same of the GPU of which most is granted: to all workers, and to one. */
 uint64_t daemon_ledger_most_granted(void);

@@ -89,8 +89,17 @@ static const char help[] =
 	"  --share-strict          where the arbiter of shares is missing, work waits (default: it runs at any time)\n"
 	"  --quantum MS            how long a round of turns is, if this vcudad starts the arbiter (default: 40)\n"
 	"  --arbiter PATH          the socket of the arbiter that the VMs share (default: beside the control sockets)\n"
-	"  --swap-directory DIR    where memory of the software GPU goes that `vcuda pause --release` releases\n"
-	"                          (default: /var/tmp)\n"
+	"  --overcommit SIZE       how much memory of the device all VMs with this option have together. A VM that "
+	"needs "
+	"\n"
+	"                          more than is left takes the place of another one, whose memory is released until "
+	"its\n"
+	"                          next command (default: no VM makes room for others)\n"
+	"  --min-device-memory SIZE\n"
+	"                          of that memory, how much this VM can always have (default: 0)\n"
+	"  --swap-directory DIR    where memory of the software GPU goes that is released by `vcuda pause --release` "
+	"or\n"
+	"                          for another VM (default: /var/tmp)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
 	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
@@ -119,6 +128,8 @@ enum {
 	SHARE_STRICT,
 	QUANTUM,
 	ARBITER,
+	OVERCOMMIT,
+	MIN_DEVICE_MEMORY,
 	SWAP_DIRECTORY,
 	MODE,
 	ANY_USER,
@@ -164,6 +175,8 @@ static const struct option long_options[] = {
 	{"share-strict", no_argument, NULL, SHARE_STRICT},
 	{"quantum", required_argument, NULL, QUANTUM},
 	{"arbiter", required_argument, NULL, ARBITER},
+	{"overcommit", required_argument, NULL, OVERCOMMIT},
+	{"min-device-memory", required_argument, NULL, MIN_DEVICE_MEMORY},
 	{"swap-directory", required_argument, NULL, SWAP_DIRECTORY},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
@@ -189,6 +202,15 @@ static uint64_t number(const char *option, const char *text, int base, uint64_t 
 	if (errno || end == text || *end || *text == '-' || value < low || value > high)
 		fail("%s %s: give a number from %llu to %llu", option, text, (unsigned long long)low,
 		     (unsigned long long)high);
+	return value;
+}
+
+static uint64_t size(const char *option, const char *text, uint64_t low)
+{
+	uint64_t value;
+
+	if (!daemon_parse_size(text, &value) || value < low || value > VCUDA_LEDGER_NO_LIMIT)
+		fail("%s %s: give a size such as 512M or 8G", option, text);
 	return value;
 }
 
@@ -419,6 +441,12 @@ static void set_option(struct daemon_options *options, int option, char *value)
 			fail("--arbiter %s: a socket's path has 1 to 107 characters", value);
 		options->arbiter = value;
 		break;
+	case OVERCOMMIT:
+		options->overcommit = size("--overcommit", value, 1u << 20);
+		break;
+	case MIN_DEVICE_MEMORY:
+		options->min_device_memory = size("--min-device-memory", value, 0);
+		break;
 	case SWAP_DIRECTORY:
 		options->swap_directory = value;
 		break;
@@ -500,6 +528,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	/* Work of a GPU is not held yet. */
 	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda"))
 		fail("--max-kernel-time: only the software GPU ends kernels; leave it out with --backend cuda");
+	if (options->min_device_memory > options->overcommit)
+		fail("--min-device-memory: more than --overcommit; give the size of the device's memory that all VMs "
+		     "have "
+		     "together, e.g. --overcommit 16G");
 	check_worker_user(options);
 	if (!*options->name)
 		choose_name(options);

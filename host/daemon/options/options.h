@@ -38,9 +38,11 @@ struct daemon_options {
 	bool share_strict;     /* without an arbiter work waits */
 	const char *arbiter;   /* the path of the arbiter's socket; NULL: the default */
 	char *arbiter_program; /* vcuda-arbiter; NULL: there is none */
-	unsigned int warm;     /* workers in advance */
-	int warm_device;       /* whose context they have, -1: none */
-	cpu_set_t cpus;        /* that workers run on; none: on all that vcudad may */
+	uint64_t overcommit;   /* bytes of the device that the VMs with this option share; 0: it is not shared so */
+	uint64_t min_device_memory;  /* bytes of these that the VM can always have */
+	unsigned int warm;           /* workers in advance */
+	int warm_device;             /* whose context they have, -1: none */
+	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	mode_t socket_mode;

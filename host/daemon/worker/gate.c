@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,15 +21,14 @@
 /* Memory of a whole GPU takes half a minute, and a slow disk longer. */
 #define MOVE_MS 600000
 
-/* The host's own part of its memory, which no released memory takes. */
-#define HOST_RESERVE (256u << 20)
-
 static struct {
 	struct vcuda_list all;
 	enum daemon_gate_level level; /* of all of them, and of those to come */
 	enum daemon_gate_level before;
 	uint32_t groups, group, ms; /* group: of the pause of all */
-	uint64_t reserved;          /* bytes, of all gates */
+	void (*changed)(void);      /* NULL: there is no overcommit */
+	bool out, stayed, resumed;  /* of the VM: it must be out; it could not; it must come in */
+	uint32_t out_group;         /* of the gates that go out */
 } gates = {.all = {&gates.all, &gates.all}};
 
 static void step(struct daemon_gate *gate);
@@ -41,11 +39,18 @@ static void set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted)
 	step(gate);
 }
 
+static void tell_change(void)
+{
+	if (gates.changed)
+		gates.changed();
+}
+
 /* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
 static void give_up(struct daemon_gate *gate)
 {
 	gate->group = 0;
-	set_wanted(gate, gate->before < gate->level ? gate->before : gate->level);
+	gate->asked = gate->before < gate->level ? gate->before : gate->level;
+	set_wanted(gate, gate->asked);
 }
 
 /* The gates of a pause reach their level together or not at all. */
@@ -53,11 +58,21 @@ static void fail(struct daemon_gate *failed, const char *failure)
 {
 	struct daemon_gate *gate, *after;
 	uint32_t group = failed->group;
+	bool evicts = group && group == gates.out_group;
 
 	failed->failure = failure;
-	vcuda_log("guest process %u cannot be paused (%s): this process, and what was to be paused with it, go on",
-		  *failed->guest_pid, failure);
-	if (group && group == gates.group)
+	if (evicts)
+		vcuda_log("guest process %u cannot leave its memory to other VMs (%s): its VM keeps the memory",
+			  *failed->guest_pid, failure);
+	else
+		vcuda_log("guest process %u cannot be paused (%s): this process, and what was to be paused with it, "
+			  "go on",
+			  *failed->guest_pid, failure);
+	if (evicts) {
+		gates.out = false;
+		gates.stayed = true;
+	}
+	if (evicts || (group && group == gates.group))
 		gates.level = gates.before;
 	give_up(failed);
 	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
@@ -70,9 +85,10 @@ static void fail_restore(struct daemon_gate *gate, const char *failure)
 {
 	gate->failure = failure;
 	gate->wanted = DAEMON_GATE_RELEASED;
-	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and `vcuda resume` tries "
-		  "again",
-		  *gate->guest_pid, failure);
+	if (!gates.changed)
+		gate->asked = DAEMON_GATE_RELEASED;
+	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and %s", *gate->guest_pid,
+		  failure, gates.changed ? "vcudad tries again" : "`vcuda resume` tries again");
 }
 
 /* ---- steps by the worker ---- */
@@ -102,37 +118,18 @@ static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, u
 
 /* ---- steps by the driver ---- */
 
-/* UINT64_MAX: not known. */
-static uint64_t available_host_memory(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	unsigned long long kib;
-	bool found = false;
-	char line[128];
-
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = sscanf(line, "MemAvailable: %llu", &kib) == 1;
-	if (file)
-		fclose(file);
-	return found ? kib << 10 : UINT64_MAX;
-}
-
 /* The driver writes the memory into the worker's. Where there is no room, the kernel would kill a worker. */
 static bool reserve(struct daemon_gate *gate)
 {
 	uint64_t bytes = daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
-	uint64_t wanted = gates.reserved + bytes;
 
-	if (wanted > daemon_memory_group_left() || wanted + HOST_RESERVE > available_host_memory())
-		return false;
-	gate->reserved = bytes;
-	gates.reserved += bytes;
-	return true;
+	gate->reserved = daemon_memory_reserve(bytes) ? bytes : 0;
+	return gate->reserved == bytes;
 }
 
 static void end_reservation(struct daemon_gate *gate)
 {
-	gates.reserved -= gate->reserved;
+	daemon_memory_unreserve(gate->reserved);
 	gate->reserved = 0;
 }
 
@@ -261,6 +258,7 @@ static void checkpointed(void *owner, enum daemon_checkpoint_end end)
 	if (end != DAEMON_CHECKPOINT_DONE)
 		releases ? not_released(gate, "driver") : not_restored(gate, "driver");
 	step(gate);
+	tell_change();
 }
 
 static void overdue(struct daemon_timer *timer)
@@ -276,24 +274,18 @@ static void overdue(struct daemon_timer *timer)
 		fail_restore(gate, "worker");
 	else
 		fail(gate, "worker");
+	tell_change();
 }
 
 static const char *failure_of(uint32_t state)
 {
-	switch (state) {
-	case VCUDA_GATE_COMMAND_RUNS:
-		return "command";
-	case VCUDA_GATE_DEVICE_BUSY:
-		return "device";
-	case VCUDA_GATE_NO_ROOM:
-		return "file";
-	case VCUDA_GATE_NOT_SUPPORTED:
-		return "driver";
-	case VCUDA_GATE_SHARED:
-		return "shared";
-	default:
-		return "memory";
-	}
+	static const char *const words[] = {
+		[VCUDA_GATE_COMMAND_RUNS] = "command", [VCUDA_GATE_DEVICE_BUSY] = "device",
+		[VCUDA_GATE_OUT_OF_MEMORY] = "memory", [VCUDA_GATE_NO_ROOM] = "file",
+		[VCUDA_GATE_NOT_SUPPORTED] = "driver", [VCUDA_GATE_SHARED] = "shared",
+	};
+
+	return state < sizeof(words) / sizeof(*words) && words[state] ? words[state] : "memory";
 }
 
 /* Without the software GPU only a worker that has no memory has released it. */
@@ -344,6 +336,7 @@ static void ready(struct daemon_source *source, uint32_t events)
 		return;
 	if (bytes == sizeof(m) && gate->sent && m.type == gate->sent && !is_lie(gate, &m)) {
 		take_answer(gate, &m);
+		tell_change();
 		return;
 	}
 	/* A worker closes the socket when it ends. One that goes on without is overdue when a pause wants it. */
@@ -393,9 +386,10 @@ int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *opt
 	gate->guest_pid = guest_pid;
 	gate->broken = broken;
 	vcuda_list_add(&gate->entry, &gates.all);
-	if (status || gates.level == DAEMON_GATE_OPEN)
+	gate->asked = gates.level;
+	if (status || (gates.level == DAEMON_GATE_OPEN && !gates.out))
 		return status;
-	gate->ms = gates.ms;
+	gate->ms = gates.level == DAEMON_GATE_OPEN ? DAEMON_GATE_MS : gates.ms;
 	/* A pause that is complete does not depend on the new worker. */
 	if (pauses_all()) {
 		gate->group = gates.group;
@@ -403,6 +397,7 @@ int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *opt
 	}
 	/* A new worker has no memory to release, and its guest process must reach a command that waits. */
 	set_wanted(gate, DAEMON_GATE_CLOSED);
+	tell_change();
 	return 0;
 }
 
@@ -414,6 +409,7 @@ void daemon_gate_drop(struct daemon_gate *gate)
 	gate->checkpoint = NULL;
 	end_reservation(gate);
 	vcuda_list_remove(&gate->entry);
+	tell_change();
 }
 
 static bool is_of(const struct daemon_gate *gate, uint32_t guest_pid)
@@ -430,7 +426,7 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 	gates.groups++;
 	if (!guest_pid) {
 		/* A pause of all may be under way: the level before that one counts. */
-		if (!pauses_all())
+		if (!pauses_all() && !gates.out)
 			gates.before = gates.level;
 		gates.level = DAEMON_GATE_CLOSED;
 		gates.group = gates.groups;
@@ -439,18 +435,22 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
 		if (!is_of(gate, guest_pid))
 			continue;
+		gate->failure = NULL;
+		count++;
+		gate->asked = gate->asked > level ? gate->asked : level;
+		if (gates.out)
+			continue;
 		gate->group = gates.groups;
 		gate->ms = ms;
-		gate->failure = NULL;
 		if (gate->wanted <= gate->level)
 			gate->before = gate->wanted;
 		/* Memory that is released stays so. */
 		gate->wanted = gate->wanted > level ? gate->wanted : level;
-		count++;
 	}
 	/* The first step of one may fail at once, and with it the pause. */
 	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
 		step(gate);
+	tell_change();
 	return count;
 }
 
@@ -460,15 +460,133 @@ unsigned int daemon_gate_resume(uint32_t guest_pid)
 	unsigned int count = 0;
 
 	if (!guest_pid)
-		gates.level = DAEMON_GATE_OPEN;
+		gates.level = gates.before = DAEMON_GATE_OPEN;
 	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
 		if (!is_of(gate, guest_pid))
 			continue;
 		gate->failure = NULL;
-		gate->group = 0;
-		gate->before = DAEMON_GATE_OPEN;
-		set_wanted(gate, DAEMON_GATE_OPEN);
+		gate->asked = DAEMON_GATE_OPEN;
 		count++;
+		gate->before = DAEMON_GATE_OPEN;
+		if (gates.out)
+			continue;
+		gate->group = 0;
+		set_wanted(gate, DAEMON_GATE_OPEN);
 	}
+	gates.resumed = gates.out;
+	tell_change();
 	return count;
+}
+
+/* ---- the overcommit of memory ---- */
+
+void daemon_gate_watch(void (*changed)(void))
+{
+	gates.changed = changed;
+}
+
+void daemon_gate_evict(uint32_t ms)
+{
+	struct daemon_gate *gate, *after;
+
+	gates.out_group = ++gates.groups;
+	gates.out = true;
+	gates.stayed = gates.resumed = false;
+	/* A pause that comes meanwhile fails with this. */
+	gates.before = gates.level;
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		gate->group = gates.out_group;
+		gate->before = gate->asked;
+		gate->ms = ms;
+		gate->wanted = DAEMON_GATE_RELEASED;
+	}
+	/* The first step of one may fail at once, and with it all. */
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		step(gate);
+	tell_change();
+}
+
+bool daemon_gate_is_out(void)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (gate->level < gate->wanted)
+			return false;
+	return gates.out;
+}
+
+bool daemon_gate_has_stayed(void)
+{
+	return gates.stayed;
+}
+
+void daemon_gate_admit(void)
+{
+	struct daemon_gate *gate, *after;
+
+	gates.out = gates.resumed = false;
+	gates.out_group = 0;
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		gate->group = 0;
+		gate->failure = NULL;
+		gate->before = DAEMON_GATE_OPEN;
+		set_wanted(gate, gate->asked);
+	}
+	tell_change();
+}
+
+void daemon_gate_retry(void)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		if (gates.out || gate->wanted < DAEMON_GATE_RELEASED || gate->asked == DAEMON_GATE_RELEASED)
+			continue;
+		gate->failure = NULL;
+		set_wanted(gate, gate->asked);
+	}
+	tell_change();
+}
+
+bool daemon_gate_is_in(void)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (gate->level == DAEMON_GATE_RELEASED && gate->asked < DAEMON_GATE_RELEASED)
+			return false;
+	return !gates.out;
+}
+
+static bool has_memory(const struct daemon_gate *gate)
+{
+	return gate->level < DAEMON_GATE_RELEASED &&
+	       daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+}
+
+bool daemon_gate_leave(void)
+{
+	struct daemon_gate *gate, *after;
+
+	if (gates.out || gates.level == DAEMON_GATE_OPEN || vcuda_list_empty(&gates.all))
+		return false;
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (gate->asked == DAEMON_GATE_OPEN || gate->level < gate->wanted || has_memory(gate))
+			return false;
+	gates.out = true;
+	gates.out_group = 0;
+	return true;
+}
+
+bool daemon_gate_is_needed(bool waits)
+{
+	struct daemon_gate *gate, *after;
+
+	if (gates.resumed)
+		return true;
+	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+		if (waits && gate->asked == DAEMON_GATE_OPEN)
+			return true;
+	return false;
 }

@@ -38,6 +38,7 @@ struct daemon_gate {
 	const struct daemon_options *options;
 	const uint32_t *guest_pid;
 	enum daemon_gate_level wanted, level;
+	enum daemon_gate_level asked;         /* by the operator; more is wanted while the VM is out */
 	enum daemon_gate_level before;        /* the last pause: wanted again if the pause fails */
 	bool waits;                           /* a step is under way */
 	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
@@ -72,6 +73,33 @@ void daemon_gate_drop(struct daemon_gate *gate);
  * level that it wants. A worker that starts after that and does not close its gate goes on alone.
  */
 unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release);
+
+/*
+ * The overcommit of memory (overcommit.h). While the VM is out, each worker's memory is released, and new workers have
+ * closed gates. Pauses and resumes only note what the operator asks for then: daemon_gate_admit() brings each gate to
+ * that level. `changed` is called when a gate has reached a level or failed to, and for a new or dropped gate.
+ */
+void daemon_gate_watch(void (*changed)(void));
+
+/*
+ * Has all workers go out, whose running work may take `ms`. daemon_gate_is_out() says that all of them are out. If one
+ * cannot go, none does, and daemon_gate_has_stayed() says so until the next time.
+ */
+void daemon_gate_evict(uint32_t ms);
+bool daemon_gate_is_out(void);
+bool daemon_gate_has_stayed(void);
+
+/* Has all workers come in. daemon_gate_retry() has those come in again whose memory did not come back. */
+void daemon_gate_admit(void);
+void daemon_gate_retry(void);
+bool daemon_gate_is_in(void);
+
+/* Where the operator has paused all workers and released their memory: the VM is out from now on. False: it is not so.
+ */
+bool daemon_gate_leave(void);
+
+/* Of a VM that is out. `waits`: a command waits. A VM is needed once the operator has resumed it. */
+bool daemon_gate_is_needed(bool waits);
 
 /* A worker whose memory cannot come back stays released, and keeps the word `failure`. */
 unsigned int daemon_gate_resume(uint32_t guest_pid);

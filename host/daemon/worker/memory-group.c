@@ -288,3 +288,38 @@ int daemon_memory_group_enter(void)
 {
 	return memory.version == &version_1 ? daemon_group_write(memory.folder, "tasks", "0") : 0;
 }
+
+/* The host's own part of its memory, which no released memory takes. */
+#define HOST_RESERVE (256u << 20)
+
+static uint64_t reserved;
+
+/* UINT64_MAX: not known. */
+static uint64_t available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long long kib;
+	bool found = false;
+	char line[128];
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "MemAvailable: %llu", &kib) == 1;
+	if (file)
+		fclose(file);
+	return found ? kib << 10 : UINT64_MAX;
+}
+
+bool daemon_memory_reserve(uint64_t bytes)
+{
+	uint64_t wanted = reserved + bytes;
+
+	if (wanted > daemon_memory_group_left() || wanted + HOST_RESERVE > available())
+		return false;
+	reserved = wanted;
+	return true;
+}
+
+void daemon_memory_unreserve(uint64_t bytes)
+{
+	reserved -= bytes;
+}

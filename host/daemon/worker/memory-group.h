@@ -53,4 +53,11 @@ uint64_t daemon_memory_group_left(void);
  */
 bool daemon_memory_group_has_killed(void);
 
+/*
+ * Keeps the host's memory for `bytes` that a worker is about to write. False: the limit of the group, or the memory
+ * that the host has, has no room for them and all that is reserved.
+ */
+bool daemon_memory_reserve(uint64_t bytes);
+void daemon_memory_unreserve(uint64_t bytes);
+
 #endif

@@ -23,6 +23,7 @@
 #include "queue/output.h"
 #include "common/probe.h"
 #include "queue/profile.h"
+#include "session/ledger.h"
 #include "session/release.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
@@ -249,21 +250,54 @@ static bool may_run_again(const struct vcuda_command *c)
 	return c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].quiet && !vcuda_call_table[c->op].waits;
 }
 
+/*
+ * What has done nothing when there is no device memory for it: if other VMs can make room, it waits and runs again. The
+ * others take what they need at once, which is little.
+ */
+static bool may_wait_for_room(const struct vcuda_command *c)
+{
+	return may_run_again(c) || c->op == VCUDA_OP_cuMemAllocAsync || c->op == VCUDA_OP_cuMemAllocFromPoolAsync ||
+	       c->op == VCUDA_OP_vcudaMemCreate || c->op == VCUDA_OP_vcudaArrayCreate ||
+	       c->op == VCUDA_OP_vcudaMipmappedArrayCreate;
+}
+
+/*
+ * Runs a command, again and again while memory for it may yet come: of other VMs, or once of a process that has ended,
+ * whose memory may not be free yet, where natively it would be.
+ */
+static CUresult run_until_room(struct worker_session *s, struct runner *r, const struct vcuda_command *c,
+			       struct vcuda_writer *w)
+{
+	bool waits_for_ends = may_run_again(c), again;
+	CUresult result;
+
+	do {
+		*w = vcuda_writer_init(r->reply, sizeof(r->reply));
+		worker_ledger_set_patient(may_wait_for_room(c));
+		result = run_command(s, r, c, w);
+		again = false;
+		if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken) {
+			again = worker_ledger_wait_for_room();
+			if (!again && waits_for_ends) {
+				waits_for_ends = false;
+				again = worker_table_wait_for_ends();
+			}
+		}
+	} while (again);
+	worker_ledger_set_patient(false);
+	return result;
+}
+
 /* Runs a synchronous command. Returns its result; the reply's data are `bytes` bytes of r->reply. */
 static CUresult run_sync(struct worker_session *s, struct runner *r, uint32_t *bytes)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
-	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
+	struct vcuda_writer w;
 	CUresult result;
 
 	if (dispatcher.has_trace_points)
 		trace_first_call(c->op, "begins");
-	result = run_command(s, r, c, &w);
-	/* The memory of a process that has ended may not be free yet, where natively it would be. */
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !s->broken && may_run_again(c) && worker_table_wait_for_ends()) {
-		w = vcuda_writer_init(r->reply, sizeof(r->reply));
-		result = run_command(s, r, c, &w);
-	}
+	result = run_until_room(s, r, c, &w);
 	if (dispatcher.has_trace_points)
 		trace_first_call(c->op, "ends");
 	if (s->broken)

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "common/deadline.h"
+#include "common/log.h"
 #include "common/start-thread.h"
 #include "protocol/ipc/gate.h"
 #include "queue/stage-queue.h"
 #include "queue/turn.h"
 #include "session/destroy.h"
 #include "session/dispatch.h"
+#include "session/ledger.h"
 
 /* The word: this bit while the gate is closed, and how many threads are behind the gate. */
 #define CLOSED 0x80000000u
@@ -39,22 +41,48 @@ static void wake_all(void)
 	syscall(SYS_futex, &gate.word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* vcudad may have the gate closed until there is a command. Returns what the word is then. */
+static uint32_t wait_for_opening(uint32_t seen)
+{
+	const struct vcuda_turns *turns = worker_ledger_turns();
+	uint64_t one = 1;
+
+	if (turns) {
+		atomic_fetch_add(&turns->demand->waiting, 1);
+		/* It is full where vcudad has been told so often: an edge more says no more. */
+		if (write(turns->drained, &one, sizeof(one)) < 0 && errno != EAGAIN)
+			vcuda_log_once("cannot tell vcudad of a command that waits: %m");
+	}
+	while (seen & CLOSED) {
+		wait_on_word(seen, NULL);
+		seen = atomic_load(&gate.word);
+	}
+	if (turns)
+		atomic_fetch_sub(&turns->demand->waiting, 1);
+	return seen;
+}
+
 static void pass(void)
 {
+	const struct vcuda_turns *turns = worker_ledger_turns();
 	uint32_t seen = atomic_load(&gate.word);
 
-	for (;;) {
-		if (seen & CLOSED) {
-			wait_on_word(seen, NULL);
-			seen = atomic_load(&gate.word);
-		} else if (atomic_compare_exchange_weak(&gate.word, &seen, seen + 1)) {
-			return;
-		}
-	}
+	do {
+		if (seen & CLOSED)
+			seen = wait_for_opening(seen);
+	} while (!atomic_compare_exchange_weak(&gate.word, &seen, seen + 1));
+	if (!turns)
+		return;
+	atomic_fetch_add(&turns->demand->inside, 1);
+	atomic_fetch_add(&turns->demand->commands, 1);
 }
 
 static void leave(void)
 {
+	const struct vcuda_turns *turns = worker_ledger_turns();
+
+	if (turns)
+		atomic_fetch_sub(&turns->demand->inside, 1);
 	if (atomic_fetch_sub(&gate.word, 1) == (CLOSED | 1))
 		wake_all();
 }

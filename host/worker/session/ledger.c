@@ -2,11 +2,13 @@
 #include "session/ledger.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -40,6 +42,11 @@ static struct {
 		uint64_t charged;            /* to GPU 0 */
 	} host;
 } ledger = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+	bool is_patient, waits;
+	uint32_t seen; /* `room` in the page before the worker asked */
+} patience;
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -154,14 +161,20 @@ static bool more(unsigned int gpu, uint64_t bytes)
 		return true;
 	}
 	for (int attempt = 0; attempt < 2; attempt++) {
-		struct vcuda_ledger_message m = {VCUDA_LEDGER_TAKE, gpu, bytes, spare};
+		struct vcuda_ledger_message m = {patience.is_patient ? VCUDA_LEDGER_TAKE : VCUDA_LEDGER_TAKE_NOW, gpu,
+						 bytes, spare};
 		int none[VCUDA_LEDGER_JOIN_FDS];
 
+		patience.seen = atomic_load(&ledger.page->room);
 		if (!ask(&m, none))
 			return false;
 		ledger.gpus[gpu].granted += m.bytes;
 		if (m.bytes >= bytes)
 			return true;
+		patience.waits = m.spare == VCUDA_LEDGER_WAIT;
+		patience.is_patient &= m.spare != VCUDA_LEDGER_NO_ROOM;
+		if (m.spare != VCUDA_LEDGER_ASK_AGAIN)
+			return false;
 	}
 	return false;
 }
@@ -362,6 +375,22 @@ static void meter_in_files(int64_t bytes)
 void worker_ledger_count_host(void)
 {
 	ledger.host.counts = worker_own_memory_open();
+}
+
+void worker_ledger_set_patient(bool patient)
+{
+	patience.is_patient = patient;
+	patience.waits = false;
+}
+
+bool worker_ledger_wait_for_room(void)
+{
+	if (!patience.waits)
+		return false;
+	patience.waits = false;
+	while (atomic_load(&ledger.page->room) == patience.seen)
+		syscall(SYS_futex, &ledger.page->room, FUTEX_WAIT, patience.seen, NULL, NULL, 0);
+	return true;
 }
 
 void worker_ledger_join(void)

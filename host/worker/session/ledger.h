@@ -21,7 +21,15 @@ void worker_ledger_join(void);
 /* What a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;
 
-/* The turns of the worker's VM; NULL: the VM has no share, and the worker runs work at any time. */
+/*
+ * A thread whose command does nothing where its allocation fails is patient: the command can run again when there is
+ * room. After such a command worker_ledger_wait_for_room() waits until other VMs have made room, or cannot; false:
+ * there is nothing to wait for. The thread holds no lock then, and is in front of the worker's gate (queue/gate.h).
+ */
+void worker_ledger_set_patient(bool patient);
+bool worker_ledger_wait_for_room(void);
+
+/* The turns of the worker's VM; NULL: the VM has no share and no overcommit: the worker runs work at any time. */
 const struct vcuda_turns *worker_ledger_turns(void);
 
 /*

@@ -33,15 +33,18 @@ static void stop(struct daemon_loop *l)
 	l->stop = true;
 }
 
-static uint64_t take(int worker, uint64_t bytes)
+static struct vcuda_ledger_message ask(int worker, struct vcuda_ledger_message m)
 {
-	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_TAKE, .bytes = bytes};
-
 	check(send(worker, &m, sizeof(m), 0) == sizeof(m));
 	loop.stop = false;
 	daemon_loop_run(&loop);
 	check(recv(worker, &m, sizeof(m), 0) == sizeof(m));
-	return m.bytes;
+	return m;
+}
+
+static uint64_t take(int worker, uint64_t bytes)
+{
+	return ask(worker, (struct vcuda_ledger_message){.type = VCUDA_LEDGER_TAKE, .bytes = bytes}).bytes;
 }
 
 static void test_limits_change(void)
@@ -93,6 +96,91 @@ static void test_worker_ends(void)
 	daemon_loop_run(&loop);
 	check(row.fd < 0);
 	daemon_ledger_close(&row);
+	daemon_loop_close(&loop);
+}
+
+static uint64_t granted_to_vm;
+static unsigned int wants;
+
+static uint64_t room(bool now)
+{
+	uint64_t most = granted_to_vm + (now ? MIB : 0), sum = daemon_ledger_sum();
+
+	return most > sum ? most - sum : 0;
+}
+
+static void count_want(void)
+{
+	wants++;
+}
+
+static void ignore(void)
+{
+}
+
+static const struct daemon_ledger_growth growth = {.room = room, .want = count_want, .waits = ignore};
+
+/* What is said about `bytes`, of which nothing is granted. */
+static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
+{
+	struct vcuda_ledger_message m = ask(worker, (struct vcuda_ledger_message){.type = type, .bytes = bytes});
+
+	check(m.type == type && m.bytes == 0);
+	return m.spare;
+}
+
+/* A worker waits for what the VM has no room for; one that cannot wait has a little more at once. */
+static void test_growth(void)
+{
+	struct daemon_options options = {.max_device_memory = 100 * MIB,
+					 .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
+					 .overcommit = 64 * MIB};
+	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_TAKE, .bytes = 3 * MIB, .spare = 100 * MIB};
+	struct daemon_ledger_row row, other;
+	int worker, other_worker;
+
+	check(daemon_loop_init(&loop) == 0);
+	loop.idle = stop;
+	check(daemon_ledger_refresh(&options) == 0);
+	check(daemon_ledger_limit() == 64 * MIB);
+	daemon_ledger_on_growth(&growth);
+	check(daemon_ledger_open(&row, &loop, &worker) == 0 && daemon_ledger_open(&other, &loop, &other_worker) == 0);
+	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	check(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
+
+	/* The spare part is of the room that there is. */
+	granted_to_vm = 4 * MIB;
+	check(ask(worker, m).bytes == 4 * MIB);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, MIB) == VCUDA_LEDGER_WAIT);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 2 * MIB) == VCUDA_LEDGER_WAIT);
+	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	check(wants == 3 && daemon_ledger_wanted() == 10 * MIB);
+	m = (struct vcuda_ledger_message){.type = VCUDA_LEDGER_TAKE_NOW, .bytes = MIB, .spare = MIB};
+	check(ask(other_worker, m).bytes == MIB);
+	check(answer_to(other_worker, VCUDA_LEDGER_TAKE_NOW, 1) == VCUDA_LEDGER_NO_ROOM);
+
+	/* What was granted ends the wait of that worker. */
+	check(daemon_ledger_wanted() == 2 * MIB);
+	granted_to_vm = 8 * MIB;
+	daemon_ledger_end_wait(false);
+	check(daemon_ledger_wanted() == 0);
+	check(take(worker, 2 * MIB) == 2 * MIB);
+
+	/* In vain: the same again is refused once, and after that it is another question. */
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	daemon_ledger_end_wait(true);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_NO_ROOM);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+
+	/* No other VM makes room for what the limit forbids; nor does a worker that has ended wait. */
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 60 * MIB) == VCUDA_LEDGER_ASK_AGAIN);
+	daemon_ledger_close(&row);
+	check(daemon_ledger_wanted() == 0);
+	daemon_ledger_close(&other);
+	check(daemon_ledger_sum() == 0);
+	daemon_ledger_on_growth(NULL);
+	close(worker);
+	close(other_worker);
 	daemon_loop_close(&loop);
 }
 
@@ -194,6 +282,7 @@ int main(void)
 {
 	test_limits_change();
 	test_worker_ends();
+	test_growth();
 	test_work_is_stopped();
 	test_drained();
 	return 0;
