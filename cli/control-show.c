@@ -101,6 +101,19 @@ static void print_share(const struct control_daemon *daemon)
 		printf("  share %u of the device's time: %s\n", daemon->share, state);
 }
 
+static void print_overcommit(const struct control_daemon *daemon)
+{
+	char granted[TEXT_BYTES], all[TEXT_BYTES];
+
+	if (!daemon->overcommit)
+		return;
+	show_size(granted, sizeof(granted), daemon->memory_granted);
+	show_size(all, sizeof(all), daemon->overcommit);
+	printf("  memory %s: %s of %s that all VMs have; went out %llu times, waits %.1f s at the longest\n",
+	       daemon->memory_state, granted, all, (unsigned long long)daemon->memory_outs,
+	       (double)daemon->memory_wait / 1000);
+}
+
 static uint64_t count_refusals(const struct control_daemon *daemon)
 {
 	uint64_t refusals = 0;
@@ -125,6 +138,7 @@ void control_print_table(const struct control_daemons *found, bool detailed)
 		if (!detailed)
 			continue;
 		print_share(d);
+		print_overcommit(d);
 		print_quotas(d);
 		print_processes(d);
 	}
@@ -182,6 +196,14 @@ static void write_daemon(struct json *json, const struct control_daemon *d)
 	if (d->share) {
 		json_number(json, "share", d->share);
 		json_text(json, "turns", d->turns);
+	}
+	if (d->overcommit) {
+		json_number(json, "overcommit", d->overcommit);
+		json_number(json, "min_device_memory", d->min_device_memory);
+		json_text(json, "memory_state", d->memory_state);
+		json_number(json, "memory_granted", d->memory_granted);
+		json_number(json, "memory_wait_ms", d->memory_wait);
+		json_number(json, "memory_times_out", d->memory_outs);
 	}
 	write_quotas(json, d);
 	json_open(json, "processes", '[');

@@ -108,6 +108,12 @@ bool control_parse(struct control_daemon *daemon, char *text)
 				       NUMBER("pid", daemon->pid),
 				       NUMBER("share", daemon->share),
 				       TEXT("turns", daemon->turns),
+				       NUMBER("overcommit", daemon->overcommit),
+				       NUMBER("min-device-memory", daemon->min_device_memory),
+				       TEXT("memory-state", daemon->memory_state),
+				       NUMBER("memory-granted", daemon->memory_granted),
+				       NUMBER("memory-wait", daemon->memory_wait),
+				       NUMBER("memory-times-out", daemon->memory_outs),
 				       NUMBER("uptime", daemon->uptime),
 				       {0}};
 	char *rest = NULL, *value;

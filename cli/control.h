@@ -33,9 +33,14 @@ struct control_daemon {
 	char name[64], version[32], vm[16];
 	char vhost_socket[128], local_socket[128]; /* "": none */
 	unsigned int pid;
-	unsigned int share; /* of the device's time; 0: none */
-	char turns[8];      /* with a share: "lost", "open", "own" or "other" */
-	uint64_t uptime;    /* seconds */
+	unsigned int share;                /* of the device's time; 0: none */
+	char turns[8];                     /* with a share: "lost", "open", "own" or "other" */
+	uint64_t overcommit;               /* bytes that all VMs have together; 0: no overcommit */
+	uint64_t min_device_memory;        /* with overcommit, bytes */
+	char memory_state[16];             /* with overcommit: "in", "going-out", "out" or "coming-in" */
+	uint64_t memory_granted;           /* bytes, when it is in */
+	uint64_t memory_wait, memory_outs; /* ms at the longest; how often it went out */
+	uint64_t uptime;                   /* seconds */
 	struct control_quota quotas[CONTROL_QUOTAS_MAX];
 	unsigned int quota_count;
 	struct control_process *processes;

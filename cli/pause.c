@@ -175,7 +175,8 @@ struct view {
 
 static bool is_under_way(const struct control_process *p)
 {
-	return !strcmp(p->state, "pausing") || !strcmp(p->state, "releasing") || !strcmp(p->state, "restoring");
+	return !strcmp(p->state, "pausing") || !strcmp(p->state, "releasing") || !strcmp(p->state, "restoring") ||
+	       !strcmp(p->state, "going-out") || !strcmp(p->state, "out");
 }
 
 static void look_at(const struct control_process *p, struct view *view)
