@@ -4,9 +4,10 @@
  * managed memory, two streams with events, a graph, a host function, a second context, a module now and then. Prints
  * "ready" after the first round; prints its number of rounds for each SIGUSR1; ends with SIGTERM. With "waits" it has
  * the device wait for it until SIGTERM, with "copies" it makes nothing but copies to the device, with "shares" other
- * processes may open some of its memory. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ * processes may open some of its memory. With "grows" it allocates and writes so many MiB more when it gets SIGUSR2,
+ * and prints the result of the allocation. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares]
+ * usage: pausable [waits|copies|shares|grows MIB]
  */
 #include <signal.h>
 #include <stdint.h>
@@ -34,7 +35,7 @@ static const char ptx[] =
 	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
 	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, %r1;\nst.global.u32 [%rd4], %r6;\nret;\n}\n";
 
-static volatile sig_atomic_t stop, rounds;
+static volatile sig_atomic_t stop, rounds, must_grow;
 
 static void check(CUresult result, const char *what)
 {
@@ -149,14 +150,28 @@ static void share(void)
 	OK(cuIpcGetMemHandle(&handle, ballast));
 }
 
-static void verify_ballast(void)
+static CUdeviceptr more;
+static size_t more_bytes;
+
+static void grow(void)
 {
-	uint32_t *data = malloc(BALLAST_BYTES);
+	CUresult result = cuMemAlloc_v2(&more, more_bytes);
+
+	if (result == CUDA_SUCCESS)
+		OK(cuMemsetD32_v2(more, BALLAST_VALUE, more_bytes / sizeof(uint32_t)));
+	else
+		more = 0;
+	printf("%d\n", (int)result);
+}
+
+static void verify_ballast(CUdeviceptr memory, size_t bytes)
+{
+	uint32_t *data = malloc(bytes);
 
 	if (!data)
 		exit(1);
-	OK(cuMemcpyDtoH_v2(data, ballast, BALLAST_BYTES));
-	for (size_t i = 0; i < BALLAST_BYTES / sizeof(*data); i++)
+	OK(cuMemcpyDtoH_v2(data, memory, bytes));
+	for (size_t i = 0; i < bytes / sizeof(*data); i++)
 		if (data[i] != BALLAST_VALUE)
 			exit(2);
 	free(data);
@@ -234,6 +249,11 @@ static void count(int signal)
 		_exit(1);
 }
 
+static void grow_soon(int signal)
+{
+	must_grow = 1;
+}
+
 static void end(int signal)
 {
 	stop = 1;
@@ -252,6 +272,9 @@ static void make_rounds(void)
 			round_of_modules();
 		if (!rounds++)
 			puts("ready");
+		if (must_grow)
+			grow();
+		must_grow = 0;
 	}
 }
 
@@ -285,16 +308,21 @@ int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count, .sa_flags = SA_RESTART}, NULL);
+	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = grow_soon, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
 	set_up();
 	if (argc > 1 && !strcmp(argv[1], "shares"))
 		share();
+	if (argc > 2 && !strcmp(argv[1], "grows"))
+		more_bytes = strtoull(argv[2], NULL, 10) << 20;
 	if (argc > 1 && !strcmp(argv[1], "waits"))
 		wait_for_end();
 	else if (argc > 1 && !strcmp(argv[1], "copies"))
 		make_copies();
 	else
 		make_rounds();
-	verify_ballast();
+	verify_ballast(ballast, BALLAST_BYTES);
+	if (more)
+		verify_ballast(more, more_bytes);
 	return 0;
 }
