@@ -27,7 +27,7 @@ from harness import (BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build,
                      need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
                      wait_warm)
 from kills import kills
-from overcommit import overcommit, overcommit_ends, overcommit_limits, overcommit_random
+from overcommit import overcommit, overcommit_ends, overcommit_growth, overcommit_limits, overcommit_random
 from pause import pause, release
 from quotas import quotas, quotas_killed, quotas_objects, quotas_of_host, quotas_of_host_end, quotas_of_process, quotas_queued, quotas_set, quotas_warm
 from ring import ALLOC, COPY_DIRECT, DIRECT_READY, HELLO, IMAGE_FIND, IMAGE_LOOK, RETAIN, Ring, attach
@@ -544,7 +544,7 @@ def ipc_killed():
 
 
 SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
-                                    awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, shares, shares_of_gpu, overcommit, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
+                                    awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads)}
 
 

@@ -244,7 +244,11 @@ def refused():
 
 
 def overcommit():
-    for part in alternate, idle_goes, grows, unit:
+    alternate()
+
+
+def overcommit_growth():
+    for part in idle_goes, grows, unit:
         part()
 
 
