@@ -9,7 +9,7 @@
 # beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
 # each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
 # starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
-# four programs each); pauses (programs are paused 200 times, and release their memory 200 times); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build).
+# four programs each); pauses (programs are paused 200 times, and release their memory 200 times; 200 events beside VMs that share memory); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
@@ -58,7 +58,8 @@ vms() {
 
 pauses() {
 	build && VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" pause &&
-		VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" release
+		VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" release &&
+		VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" overcommit_random
 }
 
 kasan() {
