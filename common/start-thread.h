@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that libraries start in a process that is not theirs. For both sides. */
+/* The start of threads, also by libraries in a process that is not theirs. For both sides. */
 #ifndef VCUDA_START_THREAD_H
 #define VCUDA_START_THREAD_H
 
@@ -33,6 +33,9 @@ static inline bool vcuda_thread_start_with(const pthread_attr_t *attributes, con
 	return ok;
 }
 
+/* For `kept`: a signal of a thread's own fault ends the process where it is blocked. For threads that run kernels. */
+static const int vcuda_faults[] __attribute__((unused)) = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0};
+
 static inline bool vcuda_thread_start(void *(*run)(void *), void *argument)
 {
 	return vcuda_thread_start_with(NULL, NULL, run, argument);
@@ -54,15 +57,16 @@ static inline void *vcuda_thread_run(void *start)
 }
 
 /*
- * As vcuda_thread_start(), and returns once the thread runs: for a process that forks later. A thread that starts takes
- * locks of the allocator. GCC's address sanitizer does not release such a lock in a child that is forked meanwhile.
+ * Starts a thread that keeps signals of faults, and returns once the thread runs: for a process that forks later. A
+ * thread that starts takes locks of the allocator. GCC's address sanitizer does not release such a lock in a child that
+ * is forked meanwhile.
  */
 static inline bool vcuda_thread_start_before_fork(void *(*run)(void *), void *argument)
 {
 	struct vcuda_thread_start s = {.run = run, .argument = argument};
 
 	sem_init(&s.runs, 0, 0);
-	if (!vcuda_thread_start(vcuda_thread_run, &s))
+	if (!vcuda_thread_start_with(NULL, vcuda_faults, vcuda_thread_run, &s))
 		return false;
 	while (sem_wait(&s.runs))
 		;

@@ -14,7 +14,8 @@
 struct vcuda_demand {
 	_Atomic uint32_t begun;   /* operations that could begin, modulo 2^32 */
 	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
-	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that give it work, or 1 more */
+	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that issue commands, and 1 while
+				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
 
 	/* The worker's gate (ipc/gate.h). */

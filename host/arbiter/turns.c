@@ -83,7 +83,10 @@ static void open_all(struct turns *turns, uint64_t now)
 	vcuda_list_for_each (entry, &turns->vms) {
 		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
 
-		vm->credit = 0;
+		/* A debt stays. */
+		if (vm->credit > 0)
+			vm->credit = 0;
+		vm->overdue = false;
 		set_may_run(turns, vm, true, now);
 	}
 }
@@ -171,7 +174,7 @@ static uint64_t choose_overdue(struct turns *turns, uint64_t now)
 
 	vcuda_list_for_each (entry, &turns->vms) {
 		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
-		uint64_t due = vm->turn_began + TURNS_DEBT * turns->quantum;
+		uint64_t due = vm->turn_began + TURNS_AGAIN * turns->quantum;
 
 		if (!vm->active || !vm->drains || !vm->overdue)
 			continue;
@@ -207,7 +210,8 @@ unsigned int turns_overdue(const struct turns *turns)
 	unsigned int count = 0;
 
 	vcuda_list_for_each (entry, &turns->vms)
-		count += container_of(entry, struct turns_vm, entry)->overdue;
+		count += container_of(entry, struct turns_vm, entry)->overdue &&
+			 container_of(entry, struct turns_vm, entry)->drains;
 	return count;
 }
 
@@ -220,7 +224,7 @@ uint64_t turns_step(struct turns *turns, uint64_t now)
 	active = count_active(turns, &shares);
 	if (active > 1)
 		turns->several_at = now;
-	open = active > 1 ? UINT64_MAX : turns->several_at + TURNS_DEBT * turns->quantum;
+	open = active > 1 ? UINT64_MAX : turns->several_at + TURNS_LINGER * turns->quantum;
 	if (active <= 1 && (!turns->exclusive || open <= now)) {
 		open_all(turns, now);
 		return UINT64_MAX;

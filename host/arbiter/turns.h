@@ -3,12 +3,12 @@
  * Who may run work on the device, and for how long: weighted turns with deficits.
  *
  * While at most one VM has work, all may run. Otherwise one VM runs at a time, until no two have had work for
- * TURNS_DEBT quanta: bursts of work are no way around the turns. In each round a VM earns its part of the
+ * TURNS_LINGER quanta: bursts of work are no way around the turns. In each round a VM earns its part of the
  * quantum, and its turn is as long as its credit. The time from the begin of a turn until nothing of the VM runs any
  * more, while another VM waits, is taken off the credit, which carries over: a kernel that does not end with the turn
  * is paid back. The device cannot be taken from what runs, so the next turn begins when nothing of the last VM runs, or
  * when that has taken TURNS_DRAIN quanta: then both are on the device, and each is charged its part of the time. What
- * runs may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_DEBT quanta.
+ * runs may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN quanta.
  *
  * Times are nanoseconds of one clock. No function blocks, none is thread-safe.
  */
@@ -26,11 +26,14 @@
 #define TURNS_LEAST_NS 2000000ull
 
 /*
- * In quanta: how long the next VM waits for what runs, and how far a credit can fall. Kernels of half a second are
+ * In quanta: how long the next VM waits for what runs, how far a credit can fall, how long turns go on without two VMs
+ * that have work, and how often a VM that is overdue has a short turn. Kernels of half a second are
  * waited for: beside one, a GPU gives a program whose kernels are short little (doc/measured.md).
  */
 #define TURNS_DRAIN 15
 #define TURNS_DEBT 20
+#define TURNS_LINGER 10
+#define TURNS_AGAIN 10
 
 /* A VM. The fields are those of turns.c, but for `owner`. */
 struct turns_vm {

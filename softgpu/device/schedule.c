@@ -563,13 +563,12 @@ static void *worker(void *is_extra)
 static bool start_worker(bool is_extra)
 {
 	/* What an instruction raises must reach its handler. */
-	static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0};
 	pthread_attr_t attributes;
 	bool ok;
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 8u << 20);
-	ok = vcuda_thread_start_with(&attributes, raised, worker, is_extra ? &extra : NULL);
+	ok = vcuda_thread_start_with(&attributes, vcuda_faults, worker, is_extra ? &extra : NULL);
 	pthread_attr_destroy(&attributes);
 	return ok;
 }

@@ -33,9 +33,10 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 static struct {
-	struct vcuda_ledger_page *page;            /* also the daemon's own books: workers cannot write it */
-	int fd;                                    /* -1: there is no page */
-	bool is_overcommitted;                     /* the limit of all workers is that of all VMs */
+	struct vcuda_ledger_page *page; /* also the daemon's own books: workers cannot write it */
+	int fd;                         /* -1: there is no page */
+	bool is_overcommitted;          /* the limit of all workers is that of all VMs */
+	bool may_be_on_gpu;
 	bool has_demand;                           /* the workers have pages that say what they do */
 	void (*drained)(void);                     /* NULL: not of interest */
 	const struct daemon_ledger_growth *growth; /* NULL: the limits alone decide */
@@ -104,6 +105,7 @@ int daemon_ledger_refresh(const struct daemon_options *options)
 	if (status)
 		return status;
 	ledger.has_demand = options->share || options->overcommit;
+	ledger.may_be_on_gpu = strcmp(options->backend, "cpu");
 	ledger.is_overcommitted = options->overcommit && options->overcommit < options->max_device_memory;
 	/* No VM has more than there is for all of them. */
 	show(&page->limit,
@@ -447,10 +449,13 @@ static bool is_running(const struct daemon_ledger_row *row)
 
 void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum)
 {
-	bool wanted = row->demand && atomic_load(&row->demand->wanted), running = is_running(row);
+	bool wanted, running;
 
 	if (!row->demand)
 		return;
+	wanted = atomic_load(&row->demand->wanted);
+	/* What is stopped does not run. */
+	running = is_running(row) && !row->stopped;
 	sum->begun += atomic_load(&row->demand->begun);
 	sum->wanted |= wanted;
 	sum->running |= running;
@@ -464,7 +469,7 @@ static void stop_work(struct daemon_ledger_row *row, void *all)
 {
 	if (row->stopped || !is_running(row))
 		return;
-	if (atomic_load(&row->demand->on_gpu))
+	if (ledger.may_be_on_gpu && atomic_load(&row->demand->on_gpu))
 		*(bool *)all = false;
 	else
 		row->stopped = !kill(row->worker, SIGSTOP);

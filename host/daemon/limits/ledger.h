@@ -81,7 +81,8 @@ void daemon_ledger_on_drained(void (*call)(void));
 
 /*
  * Stops the workers whose work runs, as SIGSTOP does, until daemon_ledger_continue_work(). The work of one may end just
- * before the signal: daemon_ledger_continue_ended() finds those. False: work runs on, on a GPU.
+ * before the signal: daemon_ledger_continue_ended() finds those. Returns false
+ * if a worker's work is on a GPU, which cannot be stopped.
  */
 bool daemon_ledger_stop_work(void);
 void daemon_ledger_continue_work(void);

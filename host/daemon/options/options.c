@@ -525,7 +525,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
-	/* Work of a GPU is not held yet. */
+	/* The kernels of a GPU cannot be ended. */
 	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda"))
 		fail("--max-kernel-time: only the software GPU ends kernels; leave it out with --backend cuda");
 	if (options->min_device_memory > options->overcommit)

@@ -18,6 +18,7 @@
 #include "queue/stage-events.h"
 #include "queue/stage-pin.h"
 #include "queue/stage-queue.h"
+#include "queue/turn-events.h"
 #include "process/warm.h"
 
 /* A device's primary context, NULL if the guest has none. Retaining and releasing it leaves the count as it was. */
@@ -151,6 +152,7 @@ static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
 	if (!active) {
+		worker_turn_events_forget(id);
 		worker_handle_remove_children(s->handles, id);
 		worker_stage_pin_forget(context);
 	}
@@ -237,6 +239,7 @@ static CUresult reset_closed(struct worker_session *s, CUdevice dev, CUcontext c
 	worker_stage_queue_close(s, context);
 	worker_ram_close(context);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(dev);
+	worker_turn_events_forget(id);
 	if (result == CUDA_SUCCESS)
 		worker_handle_remove_children(s->handles, id);
 	worker_stage_pin_forget(context);

@@ -87,11 +87,12 @@ static bool load(struct worker_session *s, const char *environment)
 	s->release = worker_loaded.release;
 	s->restore = worker_loaded.restore;
 	s->has_shared = worker_loaded.has_shared;
-	s->ops = worker_loaded.ops;
 	if (worker_loaded.takes_turns && !worker_turn_start(s, worker_ledger_turns())) {
 		vcuda_log("cannot start a thread");
 		_exit(1);
 	}
+	s->watcher = worker_loaded.takes_turns ? &worker_turn_watcher : NULL;
+	s->ops = worker_loaded.ops;
 	/* The software GPU's memory is the host's. */
 	if (worker_loaded.count_memory) {
 		worker_loaded.count_memory(worker_table_bytes());

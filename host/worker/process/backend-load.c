@@ -173,7 +173,7 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 	backend->takes_turns = worker_ledger_turns();
 	if (backend->takes_turns && !backend->ops->cuCtxRecordEvent) {
 		snprintf(why, size,
-			 "the driver cannot share a GPU (vcudad --share): it has no cuCtxRecordEvent(), "
+			 "the driver cannot share a GPU (vcudad --share or --overcommit): it has no cuCtxRecordEvent(), "
 			 "which came with driver 555 (CUDA 12.5)");
 		backend->ops = NULL;
 		return false;

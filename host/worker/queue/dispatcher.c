@@ -127,7 +127,10 @@ static bool minds_copies(unsigned int op)
 	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
 }
 
-/* What a back end compiles in the call, or reads to compile it later: a guest's program may take long. */
+/*
+ * What a back end compiles in the call, or reads to compile it later: a guest's program may take long. Of the device it
+ * takes a copy.
+ */
 static bool loads_code(unsigned int op)
 {
 	return op == VCUDA_OP_cuModuleLoadData || op == VCUDA_OP_cuLibraryLoadData || op == VCUDA_OP_vcudaLinkAdd ||
@@ -201,7 +204,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 
 	VCUDA_PROBE3(command_begin, c->op, name_of(c->op), c->seq);
 	if (is_gated)
-		in_turn = worker_gate_enter();
+		in_turn = worker_gate_enter(!loads_code(c->op));
 	result = dispatch(s, r, c, w);
 	worker_command_end(s);
 	if (is_gated)

@@ -88,10 +88,14 @@ static void leave(void)
 }
 
 /* A thread that waits for its turn is not behind the gate, so that a pause need not wait for the turn. */
-bool worker_gate_enter(void)
+bool worker_gate_enter(bool gives_work)
 {
 	enum worker_turn turn;
 
+	if (!gives_work) {
+		pass();
+		return false;
+	}
 	for (;;) {
 		worker_turn_wait();
 		pass();
@@ -179,7 +183,7 @@ static void *wait_for_device(void *unused)
 static bool start_wait(struct worker_session *s)
 {
 	wait.session = s;
-	wait.runs = vcuda_thread_start(wait_for_device, NULL);
+	wait.runs = vcuda_thread_start_with(NULL, vcuda_faults, wait_for_device, NULL);
 	return wait.runs;
 }
 
@@ -218,10 +222,10 @@ static void close_gate(struct worker_session *s, struct vcuda_gate_message *m)
 
 	atomic_fetch_or(&gate.word, CLOSED);
 	m->state = wait_until_empty(&end) ? drain_device(s, &end) : VCUDA_GATE_COMMAND_RUNS;
+	if (m->state == VCUDA_GATE_DONE && !worker_turn_settle())
+		m->state = VCUDA_GATE_DEVICE_BUSY;
 	if (m->state != VCUDA_GATE_DONE)
 		open_gate();
-	else
-		worker_turn_settle(&end);
 }
 
 static enum vcuda_gate_state state_of(int status)

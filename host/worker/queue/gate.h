@@ -12,10 +12,10 @@
 #include "session/session.h"
 
 /*
- * Waits while the gate is closed, and for the VM's turn (turn.h). The calling thread is behind the gate until
- * worker_gate_leave(), which gets what worker_gate_enter() returns.
+ * Waits while the gate is closed, and if the command gives the device work for the VM's turn (turn.h). The calling
+ * thread is behind the gate until worker_gate_leave(), which gets what worker_gate_enter() returns.
  */
-bool worker_gate_enter(void);
+bool worker_gate_enter(bool gives_work);
 void worker_gate_leave(bool in_turn);
 
 /* Serves vcudad's requests. Returns when vcudad closes the socket, or at once where there is none. */

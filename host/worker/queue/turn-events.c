@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue/turn-events.h"
 
-#include <stdint.h>
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "common/log.h"
 #include "session/destroy.h"
 #include "session/dispatch.h"
 #include "session/session.h"
 
 struct context_event {
-	uint64_t context; /* its id, which no other context gets */
+	uint64_t context; /* its id */
 	CUevent event;    /* NULL: there is none */
-	bool pending;     /* recorded, and not known to have happened */
-	bool there;       /* the context was there at the last record */
+	bool pending;     /* not known to have happened */
+	bool recorded;
 };
 
 static struct {
+	pthread_mutex_t lock; /* held while a context is used */
 	struct context_event *entries;
 	unsigned int count, room;
-} events;
+	bool incomplete; /* there was no memory for an entry */
+} events = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* All that follows is called with the lock held. */
 
 static CUcontext use(struct worker_session *s, uint64_t id)
 {
@@ -32,27 +35,40 @@ static void leave(struct worker_session *s, uint64_t id)
 		worker_destroy_ready(s);
 }
 
-/* NULL: memory is out. */
-static struct context_event *find(uint64_t context)
+static bool is_known(uint64_t context)
 {
-	struct context_event *more;
-
 	for (unsigned int i = 0; i < events.count; i++)
 		if (events.entries[i].context == context)
-			return &events.entries[i];
+			return true;
+	return false;
+}
+
+/* False: memory is out. */
+static bool add(uint64_t context)
+{
+	struct context_event *more = events.entries;
+
 	if (events.count == events.room) {
 		more = realloc(events.entries, (events.room + 16) * sizeof(*more));
 		if (!more)
-			return NULL;
+			return false;
 		events.entries = more;
 		events.room += 16;
 	}
-	events.entries[events.count] = (struct context_event){.context = context};
-	return &events.entries[events.count++];
+	more[events.count++] = (struct context_event){.context = context};
+	return true;
+}
+
+static void find_contexts(struct worker_session *s)
+{
+	events.incomplete = false;
+	for (uint64_t id = 0; (id = worker_handle_next(s->handles, VCUDA_KIND_CONTEXT, id));)
+		if (!is_known(id) && !add(id))
+			events.incomplete = true;
 }
 
 /* In the context, which is current. */
-static CUresult record_event(struct worker_session *s, CUcontext context, struct context_event *e)
+static CUresult record_in(struct worker_session *s, CUcontext context, struct context_event *e)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -63,69 +79,75 @@ static CUresult record_event(struct worker_session *s, CUcontext context, struct
 	return result == CUDA_SUCCESS ? s->ops->cuCtxRecordEvent(context, e->event) : result;
 }
 
-static void record(struct worker_session *s, uint64_t id)
+static bool is_dead(CUresult result)
 {
-	struct context_event *e = find(id);
-	CUcontext context = e ? use(s, id) : NULL;
+	return vcuda_is_sticky(result) || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+	       result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static void record(struct worker_session *s, struct context_event *e)
+{
+	CUcontext context = use(s, e->context);
 	CUresult result;
 
+	e->pending = context;
 	if (!context)
 		return;
-	e->there = true;
 	result = s->ops->cuCtxSetCurrent(context);
 	if (result == CUDA_SUCCESS)
-		result = record_event(s, context, e);
-	/* A primary context that was reset keeps its id. */
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_HANDLE) {
-		e->event = NULL;
-		result = record_event(s, context, e);
-	}
-	e->pending = result == CUDA_SUCCESS;
-	/* The context may end now, and then no thread may have it. */
+		result = record_in(s, context, e);
+	e->recorded = result == CUDA_SUCCESS;
+	e->pending = !is_dead(result);
+	/* The context must not stay current on this thread: it may be destroyed from here on. */
 	s->ops->cuCtxSetCurrent(NULL);
-	leave(s, id);
+	leave(s, e->context);
 }
 
-/* Of contexts that have ended. */
-static void forget(void)
+static void query(struct worker_session *s, struct context_event *e)
 {
-	unsigned int kept = 0;
-
-	for (unsigned int i = 0; i < events.count; i++)
-		if (events.entries[i].there)
-			events.entries[kept++] = events.entries[i];
-	events.count = kept;
+	e->pending = use(s, e->context);
+	if (!e->pending)
+		return;
+	e->pending = s->ops->cuEventQuery(e->event) == CUDA_ERROR_NOT_READY;
+	leave(s, e->context);
 }
+
+/* ---- from outside ---- */
 
 void worker_turn_events_record(struct worker_session *s)
 {
+	pthread_mutex_lock(&events.lock);
+	if (events.incomplete || worker_handle_live(s->handles, VCUDA_KIND_CONTEXT) != events.count)
+		find_contexts(s);
 	for (unsigned int i = 0; i < events.count; i++)
-		events.entries[i].there = events.entries[i].pending = false;
-	for (uint64_t id = 0; (id = worker_handle_next(s->handles, VCUDA_KIND_CONTEXT, id));)
-		record(s, id);
-	forget();
-}
-
-static bool is_pending(struct worker_session *s, const struct context_event *e)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (!use(s, e->context))
-		return false;
-	result = s->ops->cuEventQuery(e->event);
-	leave(s, e->context);
-	return result == CUDA_ERROR_NOT_READY;
+		record(s, &events.entries[i]);
+	pthread_mutex_unlock(&events.lock);
 }
 
 bool worker_turn_events_done(struct worker_session *s)
 {
-	bool pending = false;
+	bool pending;
 
+	pthread_mutex_lock(&events.lock);
+	pending = events.incomplete;
+	if (events.incomplete)
+		find_contexts(s);
 	for (unsigned int i = 0; i < events.count; i++) {
 		struct context_event *e = &events.entries[i];
 
-		e->pending = e->pending && is_pending(s, e);
+		if (e->pending)
+			e->recorded ? query(s, e) : record(s, e);
 		pending |= e->pending;
 	}
+	pthread_mutex_unlock(&events.lock);
 	return !pending;
+}
+
+void worker_turn_events_forget(uint64_t context)
+{
+	pthread_mutex_lock(&events.lock);
+	for (unsigned int i = 0; i < events.count; i++)
+		if (events.entries[i].context == context)
+			events.entries[i--] = events.entries[--events.count];
+	pthread_mutex_unlock(&events.lock);
 }

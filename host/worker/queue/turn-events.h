@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An event for each of the session's contexts, behind all that the context has been given. Both functions belong to one
- * thread, and neither waits for the GPU.
+ * An event for each of the session's contexts, behind all that the context has been given. No call waits for the GPU.
  *
- * A context that ends takes its event along. A context in which a kernel has failed has no work, and needs no event.
+ * The events of a context end with the context. A context in which a kernel has failed has no work, and needs no event.
+ * While an event cannot be recorded for another reason, such as a lack of memory, the context counts as busy.
+ * Thread-safe.
  */
 #ifndef VCUDA_WORKER_TURN_EVENTS_H
 #define VCUDA_WORKER_TURN_EVENTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct worker_session;
 
@@ -16,5 +18,8 @@ void worker_turn_events_record(struct worker_session *s);
 
 /* Whether all that was recorded last has happened. */
 bool worker_turn_events_done(struct worker_session *s);
+
+/* The context of that id is destroyed or has been reset. Once this returns no other thread uses it here. */
+void worker_turn_events_forget(uint64_t context);
 
 #endif

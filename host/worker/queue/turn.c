@@ -29,7 +29,7 @@
 
 /* Commands on the GPU at first and at most. */
 #define FIRST_LIMIT 16
-#define MOST_LIMIT 1024
+#define MOST_LIMIT 256
 
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
 #define LATE_NS 800000u
@@ -38,11 +38,21 @@
  */
 #define SLICE_NS 2000000u
 
-/* An event that is late by so many times: its commands are on the GPU alone. */
+/* After an event that took so many times longer than late, one command at a time is on the GPU. */
 #define ALONE_TIMES 25
 
-/* Without the end of an event, more commands are let through: after this time, or twice that of the last event. */
+/*
+ * Without the end of an event, more commands are let through: after twice the time of the last event, but at least and
+ * at most after these times.
+ */
 #define PATIENCE_NS 100000000u
+#define MOST_PATIENCE_NS 1000000000u
+
+/* Of the time that an event has taken: a nap until the next query, if that is more. */
+#define NAP_PART 32
+
+/* How long worker_turn_settle() waits: an idle GPU's events are queried within some milliseconds. */
+#define SETTLE_NS 1000000000u
 
 static struct {
 	_Atomic(const struct vcuda_turns *) turns; /* NULL: nothing counts commands */
@@ -175,25 +185,35 @@ static void wait_for_quiet(const struct vcuda_turns *t)
 	} while (!state(t) && atomic_load(&turn.outstanding) != before);
 }
 
-static void nap_between_queries(const struct vcuda_turns *t)
+/* An event that has taken long is queried less often. */
+static void nap_between_queries(uint32_t now, uint64_t waited)
 {
-	uint32_t now = state(t);
+	uint64_t ns = now & VCUDA_TURNS_HELD ? DRAIN_NAP_NS : now ? TURN_NAP_NS : OPEN_NAP_NS;
 
-	nap(now & VCUDA_TURNS_HELD ? DRAIN_NAP_NS : now ? TURN_NAP_NS : OPEN_NAP_NS);
+	ns = waited / NAP_PART > ns ? waited / NAP_PART : ns;
+	nap(ns < OPEN_NAP_NS ? ns : OPEN_NAP_NS);
 }
 
-/* Returns how long it took. */
+static uint64_t first_patience(void)
+{
+	uint64_t ns = 2 * turn.last_ns;
+
+	return ns < PATIENCE_NS ? PATIENCE_NS : ns < MOST_PATIENCE_NS ? ns : MOST_PATIENCE_NS;
+}
+
+/* Returns how long it took. Patience that ends in another VM's turn lets commands through at the start of the next. */
 static uint64_t wait_for_events(const struct vcuda_turns *t)
 {
-	uint64_t began = now_ns(), patience = 2 * turn.last_ns, next;
+	uint64_t began = now_ns(), patience = first_patience(), next = began + patience;
+	uint32_t before = state(t), now;
 
-	patience = patience > PATIENCE_NS ? patience : PATIENCE_NS;
-	next = began + patience;
-	while (!worker_turn_events_done(turn.session)) {
-		nap_between_queries(t);
-		if (state(t) & VCUDA_TURNS_HELD)
-			next = now_ns() + patience;
-		if (now_ns() < next)
+	for (; !worker_turn_events_done(turn.session); before = now) {
+		now = state(t);
+		nap_between_queries(now, now_ns() - began);
+		/* In open mode no command waits. */
+		if (before && !now)
+			tell_commands();
+		if (now & VCUDA_TURNS_HELD || now_ns() < next)
 			continue;
 		patience *= 2;
 		next = now_ns() + patience;
@@ -221,11 +241,12 @@ static void settle(const struct vcuda_turns *t)
 {
 	uint64_t count = atomic_load(&turn.outstanding), ns;
 	uint32_t now = state(t);
-	bool limited = now && count <= atomic_load(&turn.allowed);
+	bool limited = now == VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, VCUDA_TURNS_PROCESSES(now)) &&
+		       count <= atomic_load(&turn.allowed);
 
 	worker_turn_events_record(turn.session);
 	ns = wait_for_events(t);
-	/* More commands are from a time without a limit. */
+	/* A larger count was issued in open mode, and says nothing about the limit. So does the rest of a turn. */
 	if (limited)
 		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
 			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
@@ -249,13 +270,29 @@ static void *run(void *turns)
 	return NULL;
 }
 
-void worker_turn_settle(const struct timespec *end)
+bool worker_turn_settle(void)
 {
-	uint64_t until = (uint64_t)end->tv_sec * 1000000000u + (uint64_t)end->tv_nsec;
+	uint64_t until = now_ns() + SETTLE_NS;
 
 	while (atomic_load(&turn.outstanding) && now_ns() < until)
 		nap(OPEN_NAP_NS);
+	return !atomic_load(&turn.outstanding);
 }
+
+/* ---- contexts that are destroyed later ---- */
+
+static void hold_turn(void)
+{
+	atomic_fetch_add(&atomic_load(&turn.turns)->demand->running, 1);
+}
+
+static void give_turn_up(void)
+{
+	stop_running(atomic_load(&turn.turns));
+}
+
+const struct worker_context_watcher worker_turn_watcher = {
+	.ends = worker_turn_events_forget, .is_put_off = hold_turn, .has_ended = give_turn_up};
 
 bool worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns)
 {

@@ -14,10 +14,10 @@
 #define VCUDA_WORKER_TURN_H
 
 #include <stdbool.h>
-#include <time.h>
 
 #include "protocol/turns.h"
 
+struct worker_context_watcher;
 struct worker_session;
 
 /* Once, when the session has its driver. From then on commands count. False: no thread could be started. */
@@ -38,7 +38,10 @@ enum worker_turn worker_turn_begin(void);
 /* The driver has the command. Only after WORKER_TURN_BEGUN. */
 void worker_turn_end(void);
 
-/* Waits until no command is known to be on the GPU, but not beyond `end` (CLOCK_MONOTONIC). */
-void worker_turn_settle(const struct timespec *end);
+/* After all commands have ended: waits until that is known. False: it was not known within a second. */
+bool worker_turn_settle(void);
+
+/* The session's. */
+extern const struct worker_context_watcher worker_turn_watcher;
 
 #endif

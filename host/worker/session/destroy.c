@@ -30,8 +30,9 @@ struct deferred {
 	struct worker_session *session;
 	worker_destroy_object destroy;
 	void *object;
-	struct vcuda_command command; /* the one that destroys, without its arguments */
-	bool in_context;              /* which is made in the command's context, if that lives */
+	struct vcuda_command command;                 /* the one that destroys, without its arguments */
+	bool in_context;                              /* which is made in the command's context, if that lives */
+	const struct worker_context_watcher *watcher; /* of a context that is destroyed; NULL: there is none */
 };
 
 /*
@@ -60,7 +61,7 @@ static struct deferred *new_deferred(struct worker_session *s, uint64_t id, void
 
 	if (!d)
 		return NULL;
-	*d = (struct deferred){{.id = id}, s, destroy, object, *c, vcuda_call_table[c->op].context};
+	*d = (struct deferred){{.id = id}, s, destroy, object, *c, vcuda_call_table[c->op].context, NULL};
 	return d;
 }
 
@@ -68,17 +69,25 @@ CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, 
 {
 	uint64_t id = (uint64_t)(uintptr_t)handle;
 	void *object = worker_handle_claim(s->handles, id, kinds);
+	const struct worker_context_watcher *watcher = kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT) ? s->watcher : NULL;
 	struct deferred *d;
 
 	if (!object)
 		return worker_names_nothing(kinds);
+	if (watcher)
+		watcher->ends(id);
 	if (ends_at_once(s, kinds) || !worker_handle_is_used(s->handles, id))
 		return finish(s, id, destroy(s, object));
 	d = new_deferred(s, id, object, destroy);
 	if (!d)
 		return finish(s, id, CUDA_ERROR_OUT_OF_MEMORY);
+	d->watcher = watcher;
+	if (watcher)
+		watcher->is_put_off();
 	if (worker_handle_defer(s->handles, &d->entry))
 		return CUDA_SUCCESS;
+	if (watcher)
+		watcher->has_ended();
 	free(d);
 	return finish(s, id, destroy(s, object));
 }
@@ -110,6 +119,8 @@ static void *run(void *argument)
 	worker_command_end(s);
 	worker_command_begin(NULL);
 	finish(s, d->entry.id, CUDA_SUCCESS);
+	if (d->watcher)
+		d->watcher->has_ended();
 	free(d);
 	return NULL;
 }
@@ -156,6 +167,6 @@ void worker_destroy_ready(struct worker_session *s)
 	struct worker_deferred *d;
 
 	while ((d = worker_handles_ready(s->handles)))
-		if (!vcuda_thread_start(run, d))
+		if (!vcuda_thread_start_with(NULL, vcuda_faults, run, d))
 			enqueue((struct deferred *)d);
 }

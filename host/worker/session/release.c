@@ -34,7 +34,7 @@ bool worker_release_later(void (*part)(void *argument), void *argument)
 	if (starts) {
 		later.part = part;
 		later.argument = argument;
-		starts = vcuda_thread_start(run, NULL);
+		starts = vcuda_thread_start_with(NULL, vcuda_faults, run, NULL);
 		atomic_store(&later.busy, starts);
 	}
 	pthread_mutex_unlock(&later.lock);

@@ -24,6 +24,15 @@
 
 #define WORKER_PENDING_ERRORS 4
 
+/* For the thread that queries contexts while VMs take turns on a GPU (queue/turn.h). */
+struct worker_context_watcher {
+	/* The context is destroyed from now on. Once this returns the watcher does not use it. */
+	void (*ends)(uint64_t context);
+	/* The destruction is put off: the context's work counts as running until it has ended. */
+	void (*is_put_off)(void);
+	void (*has_ended)(void);
+};
+
 struct worker_session {
 	const struct vcuda_backend_ops *ops;
 	/* Of a back end that releases its device memory itself (softgpu/backend-cpu.h), else NULL; set before `ops`. */
@@ -31,6 +40,7 @@ struct worker_session {
 	int (*restore)(void);
 	/* Of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
 	bool (*has_shared)(void);
+	const struct worker_context_watcher *watcher; /* NULL: there is none; set before `ops` */
 	struct worker_handles *handles;
 	struct worker_mappings *mappings;
 	void *shm;           /* VCUDA_SHM_BYTES, or VCUDA_SHM_BYTES_0 with a guest of minor 0 */

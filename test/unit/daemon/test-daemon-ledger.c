@@ -49,7 +49,8 @@ static uint64_t take(int worker, uint64_t bytes)
 
 static void test_limits_change(void)
 {
-	struct daemon_options options = {.max_device_memory = 10 * MIB,
+	struct daemon_options options = {.backend = "cpu",
+					 .max_device_memory = 10 * MIB,
 					 .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT};
 	struct daemon_ledger_row row;
 	int worker;
@@ -132,7 +133,8 @@ static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
 /* A worker waits for what the VM has no room for; one that cannot wait has a little more at once. */
 static void test_growth(void)
 {
-	struct daemon_options options = {.max_device_memory = 100 * MIB,
+	struct daemon_options options = {.backend = "cpu",
+					 .max_device_memory = 100 * MIB,
 					 .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT,
 					 .overcommit = 64 * MIB};
 	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_TAKE, .bytes = 3 * MIB, .spare = 100 * MIB};
@@ -201,7 +203,7 @@ static void wait_for_continuation(pid_t worker)
 /* Only a worker whose work runs is stopped, and it goes on when that work has ended just before the signal. */
 static void test_work_is_stopped(void)
 {
-	struct daemon_options options = {.share = 1};
+	struct daemon_options options = {.backend = "cpu", .share = 1};
 	struct daemon_ledger_row row;
 	pid_t worker;
 	int end;
@@ -214,11 +216,11 @@ static void test_work_is_stopped(void)
 		for (;;)
 			pause();
 	check(daemon_ledger_start(&row, worker, &guest_pid, broken) == 0);
-	daemon_ledger_stop_work();
-	check(!row.stopped);
+	check(daemon_ledger_stop_work() && !row.stopped);
 
-	row.demand->running = 1;
-	daemon_ledger_stop_work();
+	/* A worker of the software GPU that claims to use a GPU is stopped all the same. */
+	row.demand->running = row.demand->on_gpu = 1;
+	check(daemon_ledger_stop_work());
 	wait_for_stop(worker);
 	daemon_ledger_continue_ended();
 	check(row.stopped);
@@ -230,6 +232,12 @@ static void test_work_is_stopped(void)
 	row.demand->running = 0;
 	daemon_ledger_continue_ended();
 	wait_for_continuation(worker);
+
+	/* A GPU's work runs on, whatever its process does. */
+	options.backend = "auto";
+	check(daemon_ledger_refresh(&options) == 0);
+	row.demand->running = 1;
+	check(!daemon_ledger_stop_work() && !row.stopped);
 
 	/* Another process may have the number of a worker that has ended. */
 	row.demand->running = 1;
@@ -253,7 +261,7 @@ static void count_drained(void)
 /* Each signal of a worker arrives, whatever it does with the descriptor besides. */
 static void test_drained(void)
 {
-	struct daemon_options options = {.share = 1};
+	struct daemon_options options = {.backend = "cpu", .share = 1};
 	struct daemon_ledger_row row;
 	eventfd_t count;
 	int end;

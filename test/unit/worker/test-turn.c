@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/worker/queue/turn-events.h"
 #include "host/worker/queue/turn.h"
 #include "host/worker/session/destroy.h"
 #include "host/worker/session/handle.h"
@@ -44,10 +45,12 @@ static CUresult set_current(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+static _Atomic CUresult create_result;
+
 static CUresult event_create(CUevent *event, unsigned int flags)
 {
-	*event = calloc(1, sizeof(struct event));
-	return CUDA_SUCCESS;
+	*event = atomic_load(&create_result) == CUDA_SUCCESS ? calloc(1, sizeof(struct event)) : NULL;
+	return atomic_load(&create_result);
 }
 
 static _Atomic unsigned int records;
@@ -181,7 +184,7 @@ static uint64_t wait_until_blocked(void)
 		before = atomic_load(&producer.passed);
 		for (int i = 0; i < 10; i++)
 			nap();
-	} while (!atomic_load(&demand.wanted) || atomic_load(&producer.passed) != before);
+	} while (!atomic_load(&demand.wanted) || !before || atomic_load(&producer.passed) != before);
 	return before;
 }
 
@@ -289,7 +292,7 @@ static void test_patience(void **unused)
 	stop_producer();
 }
 
-/* A context that ends takes its work along. A context that is in use ends later. */
+/* A context that ends takes its work along. */
 static void test_context_ends(void **unused)
 {
 	struct context other = {0};
@@ -309,18 +312,83 @@ static void test_context_ends(void **unused)
 	settle_all();
 }
 
-static void test_settle(void **unused)
+/* The destruction is put off, and the work of the context counts until that has ended. */
+static void test_context_ends_later(void **unused)
 {
-	struct timespec end;
+	struct context other = {0};
+	uint64_t id = worker_handle_add(session.handles, VCUDA_KIND_CONTEXT, false, &other, 0, 0);
 
 	settle_all();
+	pass(&other);
+	assert_non_null(worker_handle_claim(session.handles, id, ~0u));
+	worker_turn_watcher.ends(id);
+	worker_turn_watcher.is_put_off();
+	worker_handle_remove(session.handles, id);
+	while (!worker_turn_settle())
+		;
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.running), 1);
+	worker_turn_watcher.has_ended();
+	assert_int_equal(atomic_load(&demand.running), 0);
+}
+
+/* A context whose event cannot be made is busy. */
+static void test_no_event(void **unused)
+{
+	struct context other = {0};
+	uint64_t id = worker_handle_add(session.handles, VCUDA_KIND_CONTEXT, false, &other, 0, 0);
+
+	settle_all();
+	atomic_store(&create_result, CUDA_ERROR_OUT_OF_MEMORY);
+	pass(&other);
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.running), 1);
+	atomic_store(&create_result, CUDA_SUCCESS);
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.running), 1);
+	atomic_store(&other.done, 1);
+	wait_until_idle();
+	/* A context that failed has no work. */
+	atomic_store(&other.done, 0);
+	worker_turn_events_forget(id);
+	atomic_store(&create_result, CUDA_ERROR_ILLEGAL_ADDRESS);
+	pass(&other);
+	wait_until_idle();
+	atomic_store(&create_result, CUDA_SUCCESS);
+	worker_turn_events_forget(id);
+	assert_non_null(worker_handle_claim(session.handles, id, ~0u));
+	worker_handle_remove(session.handles, id);
+}
+
+/* What runs waits for a later command, and no turn is as long as the patience. */
+static void test_patience_of_short_turns(void **unused)
+{
+	uint64_t first;
+
+	settle_all();
+	set_state(VCUDA_TURNS_TAKEN);
+	start_producer();
+	first = wait_until_blocked();
+	while (atomic_load(&producer.passed) < first + 2) {
+		set_state(VCUDA_TURNS_TAKEN | VCUDA_TURNS_HELD);
+		for (int i = 0; i < 20; i++)
+			nap();
+		set_state(VCUDA_TURNS_TAKEN);
+		for (int i = 0; i < 20; i++)
+			nap();
+	}
+	stop_producer();
+}
+
+static void test_settle(void **unused)
+{
+	settle_all();
 	pass(&context);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	worker_turn_settle(&end);
+	assert_false(worker_turn_settle());
 	assert_int_equal(atomic_load(&demand.running), 1);
 	end_all_work();
-	end.tv_sec += 1000;
-	worker_turn_settle(&end);
+	while (!worker_turn_settle())
+		;
 	wait_until_idle();
 }
 
@@ -353,9 +421,18 @@ static void test_many(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_before_start), cmocka_unit_test(test_start),        cmocka_unit_test(test_open),
-		cmocka_unit_test(test_held),         cmocka_unit_test(test_drain),        cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_patience),     cmocka_unit_test(test_context_ends), cmocka_unit_test(test_settle),
+		cmocka_unit_test(test_before_start),
+		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_patience_of_short_turns),
+		cmocka_unit_test(test_context_ends_later),
+		cmocka_unit_test(test_no_event),
+		cmocka_unit_test(test_context_ends),
+		cmocka_unit_test(test_settle),
 		cmocka_unit_test(test_many),
 	};
 
