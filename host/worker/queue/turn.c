@@ -27,9 +27,10 @@
 /* So many naps without a command, and the thread sleeps until there is one. */
 #define IDLE_NAPS 40
 
-/* Commands on the GPU at first and at most. */
+/* Commands on the GPU at first and at most, also where several processes share the GPU. */
 #define FIRST_LIMIT 16
 #define MOST_LIMIT 256
+#define MOST_LIMIT_OF_SEVERAL 1024
 
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
 #define LATE_NS 800000u
@@ -227,9 +228,10 @@ static uint64_t wait_for_events(const struct vcuda_turns *t)
 static void adapt_limit(uint64_t ns, uint32_t processes, bool full)
 {
 	uint64_t late = processes > 1 ? processes * (uint64_t)SLICE_NS : LATE_NS;
+	uint64_t most = processes > 1 ? MOST_LIMIT_OF_SEVERAL : MOST_LIMIT;
 
 	if (ns < late * 3 / 8 && full)
-		turn.limit = 2 * turn.limit < MOST_LIMIT ? 2 * turn.limit : MOST_LIMIT;
+		turn.limit = 2 * turn.limit < most ? 2 * turn.limit : most;
 	else if (ns > late * ALONE_TIMES)
 		turn.limit = 1;
 	else if (ns > late)
