@@ -47,8 +47,33 @@ def build(path):
     return os.path.join(BUILD, path)
 
 
+def read_or_none(path):
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as f:
+        return f.read().strip()
+    return None
+
+
+def show_process(process, depth=0):
+    """Prints what each thread of the process and of its descendants waits for."""
+    for thread in sorted(os.listdir(f"/proc/{process}/task")):
+        place = f"/proc/{process}/task/{thread}"
+        stack = (read_or_none(f"{place}/stack") or "").replace("\n", " ")
+        print(f"{'  ' * depth}{process}/{thread} {read_or_none(f'{place}/comm')}: call {read_or_none(f'{place}/syscall')} {stack}", file=sys.stderr)
+        for child in (read_or_none(f"{place}/children") or "").split():
+            with contextlib.suppress(OSError):
+                show_process(child, depth + 1)
+
+
 def vcuda(*args, **kwargs):
-    return subprocess.run([build("cli/vcuda"), *args], capture_output=True, text=True, timeout=LIMIT, **kwargs)
+    """Runs the command. One that takes longer than LIMIT hangs: what it waits for is printed."""
+    with subprocess.Popen([build("cli/vcuda"), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs) as p:
+        try:
+            out, errors = p.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            show_process(p.pid)
+            p.kill()
+            raise
+        return subprocess.CompletedProcess(p.args, p.returncode, out, errors)
 
 
 def run_example(name, *args, env=None):
