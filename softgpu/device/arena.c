@@ -29,7 +29,7 @@ struct span {
 
 static uint64_t base, limit; /* the reservation */
 static uint64_t top;         /* all beyond is free */
-static uint64_t writable;
+static uint64_t writable;    /* the end of what is, from the first huge page on; grows only, read without the lock */
 static struct span *spans; /* free, sorted, not adjacent, below top */
 static size_t span_count, span_capacity;
 
@@ -92,6 +92,14 @@ void softgpu_arena_range(uint64_t *start, uint64_t *length)
 __attribute__((visibility("default"))) void vcuda_cpu_address_range(uint64_t *start, uint64_t *length)
 {
 	softgpu_arena_range(start, length);
+}
+
+bool softgpu_arena_is_readable(uint64_t start, uint64_t bytes)
+{
+	uint64_t end;
+
+	return start >= round_up(base, HUGE) && !__builtin_add_overflow(start, bytes, &end) &&
+	       end <= __atomic_load_n(&writable, __ATOMIC_RELAXED);
 }
 
 /* Large memory starts on huge pages, so that the first touch of it is cheap. */
@@ -180,7 +188,7 @@ static bool make_writable(uint64_t end)
 		return false;
 	/* Advice only: without huge pages all works, slower. */
 	madvise((void *)(uintptr_t)writable, want - writable, MADV_HUGEPAGE);
-	writable = want;
+	__atomic_store_n(&writable, want, __ATOMIC_RELAXED);
 	return true;
 }
 

@@ -12,6 +12,9 @@
 /* Reserves it at the first call; any thread, lock or not. length 0: the reservation failed. */
 void softgpu_arena_range(uint64_t *start, uint64_t *length);
 
+/* Whether reads there cannot fault: memory, gaps and what is free below the highest. Any thread, lock or not. */
+bool softgpu_arena_is_readable(uint64_t start, uint64_t bytes);
+
 /*
  * Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. dense: close
  * to its neighbours. Else large memory begins with a huge page, which is faster, and takes up to 2 MiB beside it.

@@ -14,6 +14,7 @@
 #include "math/blas-call.h"
 #include "math/blas-convert.h"
 #include "math/blas-library.h"
+#include "math/blas-padded.h"
 #include "device/device.h"
 #include "common/log.h"
 #include "device/memory.h"
@@ -178,13 +179,12 @@ static bool prepare(struct blas *b, struct softgpu_blas_work *w, uint64_t unit)
 static CUresult compute(struct blas *b, struct softgpu_blas_work *w)
 {
 	const struct softgpu_blas_call *call = &softgpu_blas_calls[b->number];
-
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
 	if (call->own)
 		result = call->own(w);
 	else
-		call->call(b->function, w->words, b->result);
+		result = softgpu_blas_call_padded(call, b->function, w, b->count);
 	for (unsigned int i = 0; i < b->count; i++)
 		if (b->o[i].kind == VCUDA_BLAS_RESULT && b->flags & VCUDA_BLAS_DEVICE)
 			memcpy((void *)(uintptr_t)w->words[w->o[i].word], b->result, result_bytes(b, &b->o[i]));

@@ -22,9 +22,15 @@ int cublasSetStream_v2(void *handle, CUstream stream);
 int cublasUint8gemmBias(void *handle, ...);
 const char *cublasGetStatusName(int status);
 int cublasSaxpy_v2(void *h, int n, const float *alpha, const float *x, int incx, float *y, int incy);
+int cublasCdotc_v2(void *h, int n, const void *x, int incx, const void *y, int incy, void *result);
+int cublasZdotu_v2(void *h, int n, const void *x, int incx, const void *y, int incy, void *result);
 int cublasSdot_v2(void *h, int n, const float *x, int incx, const float *y, int incy, float *result);
 int cublasSgemv_v2(void *h, int trans, int m, int n, const float *alpha, const float *a, int lda, const float *x,
 		   int incx, const float *beta, float *y, int incy);
+int cublasCgemv_v2(void *h, int trans, int m, int n, const void *alpha, const void *a, int lda, const void *x, int incx,
+		   const void *beta, void *y, int incy);
+int cublasChemv_v2(void *h, int uplo, int n, const void *alpha, const void *a, int lda, const void *x, int incx,
+		   const void *beta, void *y, int incy);
 int cublasSger_v2(void *h, int m, int n, const float *alpha, const float *x, int incx, const float *y, int incy,
 		  float *a, int lda);
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
@@ -201,6 +207,25 @@ static void long_vector(void *h, float *a)
 	cublasSger_v2(h, LONG, 1, &one, x, 2, x, 1, matrix, LONG);
 }
 
+/* OpenBLAS would read at the second of a complex vector's elements where there is one only. */
+static void far_second(void *h, float *a)
+{
+	const float i_too[2] = {1, 1};
+	enum { FAR = 0x7fffffff };
+	double result[2];
+	float *y = a + 2 * N;
+
+	CHECK(!cublasCdotc_v2(h, 1, a, FAR, y, FAR, result) && !cublasCdotc_v2(h, 1, a, -FAR, y, 1, result));
+	CHECK(((float *)result)[0] == 2 && ((float *)result)[1] == 0);
+	CHECK(!cublasZdotu_v2(h, 1, a, 1, y, -FAR, result) && !cublasZdotu_v2(h, 1, a, FAR, y, 1, result));
+	for (int trans = 0; trans <= 2; trans++) {
+		CHECK(!cublasCgemv_v2(h, trans, 1, 1, i_too, a, 1, a, FAR, i_too, y, -FAR));
+		CHECK(!cublasCgemv_v2(h, trans, 1, 1, i_too, a, 1, a, -FAR, i_too, y, FAR));
+	}
+	CHECK(!cublasChemv_v2(h, 0, 1, i_too, a, 1, a, FAR, i_too, y, FAR));
+	CHECK(!cublasChemv_v2(h, 1, 1, i_too, a, 1, a, -FAR, i_too, y, -FAR));
+}
+
 /* An array of addresses, of which some are of memory. */
 static const uint64_t *addresses(float *first, float *second)
 {
@@ -270,6 +295,7 @@ static void stray(void)
 	CHECK(in_context(stray_result) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(in_context(misaligned) == CUDA_ERROR_MISALIGNED_ADDRESS);
 	CHECK(in_context(unread) == CUDA_SUCCESS);
+	CHECK(in_context(far_second) == CUDA_SUCCESS);
 }
 
 /* ---- what no library sends ---- */
