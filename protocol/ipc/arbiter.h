@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define VCUDA_ARBITER_VERSION 2
+#define VCUDA_ARBITER_VERSION 3
 
 /* The listening socket in a new vcuda-arbiter. */
 #define VCUDA_ARBITER_FD 3
@@ -50,8 +50,9 @@ enum vcuda_arbiter_type {
 	/* From vcudad, without a WANT under way: the VM needs no more than `bytes`. */
 	VCUDA_ARBITER_HAVE,
 	/*
-	 * From vcudad: the VM is out, or in; it took `ms`. OUT is also said without GO_OUT, and IN, by a VM without
-	 * memory, without GRANT.
+	 * From vcudad: the VM is out, or in; it took `ms`. OUT has the `bytes` that the VM has elsewhere, and is said
+	 * again if these have become more. OUT is also said without GO_OUT, and IN without GRANT: by a VM without
+	 * memory, and by one of which a part is in against its will.
 	 */
 	VCUDA_ARBITER_OUT,
 	VCUDA_ARBITER_IN,

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -40,6 +39,7 @@ static struct {
 	bool has_demand;                           /* the workers have pages that say what they do */
 	void (*drained)(void);                     /* NULL: not of interest */
 	const struct daemon_ledger_growth *growth; /* NULL: the limits alone decide */
+	uint64_t waits;                            /* how many rows have begun to wait */
 	struct vcuda_list rows;
 } ledger = {.fd = -1, .rows = {&ledger.rows, &ledger.rows}};
 
@@ -114,6 +114,11 @@ int daemon_ledger_refresh(const struct daemon_options *options)
 	for (unsigned int i = 0; i < VCUDA_LEDGER_PROCESS_LIMITS; i++)
 		show(&page->process_limits[i], daemon_quota_get(options, process_quotas[i]));
 	return 0;
+}
+
+bool daemon_ledger_may_be_on_gpu(void)
+{
+	return ledger.may_be_on_gpu;
 }
 
 uint64_t daemon_ledger_granted(unsigned int gpu)
@@ -276,7 +281,8 @@ static enum vcuda_ledger_room defer(struct daemon_ledger_row *row, uint64_t byte
 {
 	if (now || (row->refused && bytes >= row->refused))
 		return refuse_growth(row, bytes);
-	row->refused = 0;
+	if (!row->want)
+		row->order = ++ledger.waits;
 	row->want = bytes > row->want ? bytes : row->want;
 	ledger.growth->want();
 	return VCUDA_LEDGER_WAIT;
@@ -287,28 +293,44 @@ void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth)
 	ledger.growth = growth;
 }
 
-static void add_want(struct daemon_ledger_row *row, void *sum)
+static void choose_first(struct daemon_ledger_row *row, void *first)
 {
-	*(uint64_t *)sum += row->want;
+	struct daemon_ledger_row **chosen = first;
+
+	if (row->want && ledger.growth->counts(row) && (!*chosen || row->order < (*chosen)->order))
+		*chosen = row;
+}
+
+/* NULL: no row waits that counts. */
+static struct daemon_ledger_row *first_waiting(void)
+{
+	struct daemon_ledger_row *first = NULL;
+
+	if (ledger.growth)
+		daemon_ledger_each(choose_first, &first);
+	return first;
 }
 
 uint64_t daemon_ledger_wanted(void)
 {
-	uint64_t sum = 0;
+	const struct daemon_ledger_row *first = first_waiting();
 
-	daemon_ledger_each(add_want, &sum);
-	return sum;
+	return first ? first->want : 0;
 }
 
-static void end_wait(struct daemon_ledger_row *row, void *refused)
+static void end_wait(struct daemon_ledger_row *row, void *unused)
 {
-	row->refused = *(bool *)refused ? row->want : 0;
-	row->want = 0;
+	row->want = row->refused = 0;
 }
 
 void daemon_ledger_end_wait(bool refused)
 {
-	daemon_ledger_each(end_wait, &refused);
+	struct daemon_ledger_row *first = refused ? first_waiting() : NULL;
+	uint64_t bytes = first ? first->want : 0;
+
+	daemon_ledger_each(end_wait, NULL);
+	if (first)
+		first->refused = bytes;
 	atomic_fetch_add(&ledger.page->room, 1);
 	syscall(SYS_futex, &ledger.page->room, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -327,7 +349,9 @@ static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_
 		answer.bytes =
 			m->bytes + least(least(m->spare, (there - m->bytes) / SPARE_PART), left(growth, m->bytes));
 		row->refusals = 0;
-		row->want = row->refused = 0;
+		/* Another thread of the worker may wait still. */
+		if (m->bytes >= row->refused)
+			row->refused = 0;
 	}
 	/* The page has it when the worker hears of it. A worker that does not read is killed, and its grants go. */
 	grant(row, m->gpu, answer.bytes);
@@ -342,6 +366,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	switch (m->type) {
 	case VCUDA_LEDGER_JOIN:
 		take_all_back(row);
+		row->want = row->refused = 0;
 		return reply(row, m, true);
 	case VCUDA_LEDGER_TAKE:
 	case VCUDA_LEDGER_TAKE_NOW:
@@ -440,70 +465,6 @@ static void drained(struct daemon_source *source, uint32_t events)
 		ledger.drained();
 	if (ledger.growth && row->demand && atomic_load(&row->demand->waiting))
 		ledger.growth->waits();
-}
-
-static bool is_running(const struct daemon_ledger_row *row)
-{
-	return row->demand && atomic_load(&row->demand->running);
-}
-
-void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum)
-{
-	bool wanted, running;
-
-	if (!row->demand)
-		return;
-	wanted = atomic_load(&row->demand->wanted);
-	/* What is stopped does not run. */
-	running = is_running(row) && !row->stopped;
-	sum->begun += atomic_load(&row->demand->begun);
-	sum->wanted |= wanted;
-	sum->running |= running;
-	sum->workers += wanted || running;
-	sum->commands += atomic_load(&row->demand->commands);
-	sum->inside |= atomic_load(&row->demand->inside) != 0;
-	sum->waiting |= atomic_load(&row->demand->waiting) != 0;
-}
-
-static void stop_work(struct daemon_ledger_row *row, void *all)
-{
-	if (row->stopped || !is_running(row))
-		return;
-	if (ledger.may_be_on_gpu && atomic_load(&row->demand->on_gpu))
-		*(bool *)all = false;
-	else
-		row->stopped = !kill(row->worker, SIGSTOP);
-}
-
-bool daemon_ledger_stop_work(void)
-{
-	bool all = true;
-
-	daemon_ledger_each(stop_work, &all);
-	return all;
-}
-
-static void continue_work(struct daemon_ledger_row *row, void *unused)
-{
-	if (row->stopped)
-		kill(row->worker, SIGCONT);
-	row->stopped = false;
-}
-
-void daemon_ledger_continue_work(void)
-{
-	daemon_ledger_each(continue_work, NULL);
-}
-
-static void continue_ended(struct daemon_ledger_row *row, void *unused)
-{
-	if (!is_running(row))
-		continue_work(row, NULL);
-}
-
-void daemon_ledger_continue_ended(void)
-{
-	daemon_ledger_each(continue_ended, NULL);
 }
 
 void daemon_ledger_on_drained(void (*call)(void))

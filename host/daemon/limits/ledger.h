@@ -37,6 +37,7 @@ struct daemon_ledger_row {
 	const uint32_t *guest_pid; /* for messages */
 	uint32_t refusals;         /* since the last grant */
 	uint64_t want, refused;    /* bytes that the worker waits for, or may not have; 0: none */
+	uint64_t order;            /* of the rows that wait: the least has waited longest */
 	uint64_t granted[VCUDA_LEDGER_GPUS];
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
@@ -91,11 +92,16 @@ void daemon_ledger_continue_ended(void);
 /* Shows the workers of a VM with a share the state (protocol/turns.h). */
 void daemon_ledger_set_turns(uint32_t state);
 
-/* Who decides about growth besides the limits (vcudad --overcommit). */
+/* Whether the back end may use a GPU, whose work cannot be stopped. */
+bool daemon_ledger_may_be_on_gpu(void);
+
+/* The part of vcudad that decides about growth besides the limits (vcudad --overcommit). */
 struct daemon_ledger_growth {
 	/* Bytes that all workers together may be granted at once; `now`: to one that cannot wait. */
 	uint64_t (*room)(bool now);
-	/* A worker waits for more: daemon_ledger_wanted() has changed. */
+	/* Whether the VM needs what this worker waits for. */
+	bool (*counts)(const struct daemon_ledger_row *row);
+	/* A worker waits for more: daemon_ledger_wanted() may have changed. */
 	void (*want)(void);
 	/* A worker has a command that waits in front of its closed gate. */
 	void (*waits)(void);
@@ -104,10 +110,13 @@ struct daemon_ledger_growth {
 /* Before there are workers. `growth` stays valid. */
 void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth);
 
-/* The sum of what workers wait for, in bytes. */
+/* The bytes that the worker waits for that has waited longest, of those that count. 0: none waits. */
 uint64_t daemon_ledger_wanted(void);
 
-/* Ends the waiting of all workers: they ask again. `refused`: in vain, if it is for as much as before. */
+/*
+ * Ends the waiting of all workers: they ask again. `refused`: the worker of daemon_ledger_wanted() does so in vain, if
+ * it asks for as much as before.
+ */
 void daemon_ledger_end_wait(bool refused);
 
 /* The limits of a GPU for all workers together, and for one. */

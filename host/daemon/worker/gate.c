@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/gate.h"
+#include "worker/gates.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,28 +21,43 @@
 /* Memory of a whole GPU takes half a minute, and a slow disk longer. */
 #define MOVE_MS 600000
 
-static struct {
-	struct vcuda_list all;
-	enum daemon_gate_level level; /* of all of them, and of those to come */
-	enum daemon_gate_level before;
-	uint32_t groups, group, ms; /* group: of the pause of all */
-	void (*changed)(void);      /* NULL: there is no overcommit */
-	bool out, stayed, resumed;  /* of the VM: it must be out; it could not; it must come in */
-	uint32_t out_group;         /* of the gates that go out */
-} gates = {.all = {&gates.all, &gates.all}};
+/* Other VMs wait for the memory of a VM with overcommit: it moves at least that fast, beside so long for all of it. */
+#define MOVE_BYTES_PER_MS 50000
+#define MOVE_LEAST_MS (10000 - ANSWER_MS)
 
-static void step(struct daemon_gate *gate);
+struct daemon_gates daemon_gates = {.all = {&daemon_gates.all, &daemon_gates.all}};
 
-static void set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted)
+void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted)
 {
 	gate->wanted = wanted;
-	step(gate);
+	daemon_gate_step(gate);
 }
 
-static void tell_change(void)
+void daemon_gate_tell_change(void)
 {
-	if (gates.changed)
-		gates.changed();
+	if (daemon_gates.changed)
+		daemon_gates.changed();
+}
+
+bool daemon_gate_any(bool (*is)(const struct daemon_gate *gate))
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is(gate))
+			return true;
+	return false;
+}
+
+uint64_t daemon_gate_memory(const struct daemon_gate *gate)
+{
+	return daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+}
+
+/* How long a release or a restore may take. */
+static uint64_t move_ms(const struct daemon_gate *gate)
+{
+	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_gate_memory(gate) / MOVE_BYTES_PER_MS : MOVE_MS;
 }
 
 /* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
@@ -50,7 +65,7 @@ static void give_up(struct daemon_gate *gate)
 {
 	gate->group = 0;
 	gate->asked = gate->before < gate->level ? gate->before : gate->level;
-	set_wanted(gate, gate->asked);
+	daemon_gate_set_wanted(gate, gate->asked);
 }
 
 /* The gates of a pause reach their level together or not at all. */
@@ -58,7 +73,7 @@ static void fail(struct daemon_gate *failed, const char *failure)
 {
 	struct daemon_gate *gate, *after;
 	uint32_t group = failed->group;
-	bool evicts = group && group == gates.out_group;
+	bool evicts = group && group == daemon_gates.out_group;
 
 	failed->failure = failure;
 	if (evicts)
@@ -69,13 +84,13 @@ static void fail(struct daemon_gate *failed, const char *failure)
 			  "go on",
 			  *failed->guest_pid, failure);
 	if (evicts) {
-		gates.out = false;
-		gates.stayed = true;
+		daemon_gates.out = false;
+		daemon_gates.stayed = true;
 	}
-	if (evicts || (group && group == gates.group))
-		gates.level = gates.before;
+	if (evicts || (group && group == daemon_gates.group))
+		daemon_gates.level = daemon_gates.before;
 	give_up(failed);
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
 		if (group && gate->group == group)
 			give_up(gate);
 }
@@ -85,10 +100,10 @@ static void fail_restore(struct daemon_gate *gate, const char *failure)
 {
 	gate->failure = failure;
 	gate->wanted = DAEMON_GATE_RELEASED;
-	if (!gates.changed)
+	if (!daemon_gates.changed)
 		gate->asked = DAEMON_GATE_RELEASED;
 	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and %s", *gate->guest_pid,
-		  failure, gates.changed ? "vcudad tries again" : "`vcuda resume` tries again");
+		  failure, daemon_gates.changed ? "vcudad tries again" : "`vcuda resume` tries again");
 }
 
 /* ---- steps by the worker ---- */
@@ -121,7 +136,7 @@ static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, u
 /* The driver writes the memory into the worker's. Where there is no room, the kernel would kill a worker. */
 static bool reserve(struct daemon_gate *gate)
 {
-	uint64_t bytes = daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+	uint64_t bytes = daemon_gate_memory(gate);
 
 	gate->reserved = daemon_memory_reserve(bytes) ? bytes : 0;
 	return gate->reserved == bytes;
@@ -153,7 +168,7 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 		return;
 	}
 	gate->waits = true;
-	daemon_timer_set(gate->loop, &gate->timer, MOVE_MS);
+	daemon_timer_set(gate->loop, &gate->timer, move_ms(gate) + ANSWER_MS);
 }
 
 /* The worker has said that the driver may do it. */
@@ -189,7 +204,7 @@ static void release(struct daemon_gate *gate)
 			return;
 		}
 	}
-	ask(gate, VCUDA_GATE_RELEASE, file, MOVE_MS);
+	ask(gate, VCUDA_GATE_RELEASE, file, move_ms(gate));
 	if (file >= 0)
 		close(file);
 }
@@ -199,12 +214,12 @@ static void restore(struct daemon_gate *gate)
 	if (gate->is_image)
 		checkpoint(gate, false);
 	else
-		ask(gate, VCUDA_GATE_RESTORE, -1, MOVE_MS);
+		ask(gate, VCUDA_GATE_RESTORE, -1, move_ms(gate));
 }
 
 /* ---- from level to level ---- */
 
-static void step(struct daemon_gate *gate)
+void daemon_gate_step(struct daemon_gate *gate)
 {
 	if (gate->wanted == gate->level)
 		return;
@@ -257,8 +272,22 @@ static void checkpointed(void *owner, enum daemon_checkpoint_end end)
 		gate->level = releases ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED;
 	if (end != DAEMON_CHECKPOINT_DONE)
 		releases ? not_released(gate, "driver") : not_restored(gate, "driver");
-	step(gate);
-	tell_change();
+	daemon_gate_step(gate);
+	daemon_gate_tell_change();
+}
+
+/* The arbiter must know which memory is on the device. Of this worker nothing says so. */
+static bool holds_others_up(const struct daemon_gate *gate)
+{
+	return daemon_gates.changed && (gate->sent == VCUDA_GATE_RELEASE || gate->sent == VCUDA_GATE_RESTORE);
+}
+
+static void end_worker(struct daemon_gate *gate)
+{
+	vcuda_log("the worker of guest process %u has not %s its device memory in time, for which other VMs wait: it "
+		  "is killed",
+		  *gate->guest_pid, gate->sent == VCUDA_GATE_RELEASE ? "released" : "taken back");
+	gate->broken(gate);
 }
 
 static void overdue(struct daemon_timer *timer)
@@ -270,11 +299,13 @@ static void overdue(struct daemon_timer *timer)
 	else if (container_of(gate, struct daemon_worker, gate)->ledger.stopped)
 		/* Until its VM's turn the worker cannot answer. */
 		daemon_timer_set(gate->loop, timer, gate->ms + ANSWER_MS);
+	else if (holds_others_up(gate))
+		end_worker(gate);
 	else if (gate->level == DAEMON_GATE_RELEASED)
 		fail_restore(gate, "worker");
 	else
 		fail(gate, "worker");
-	tell_change();
+	daemon_gate_tell_change();
 }
 
 static const char *failure_of(uint32_t state)
@@ -292,8 +323,7 @@ static const char *failure_of(uint32_t state)
 static bool is_lie(const struct daemon_gate *gate, const struct vcuda_gate_message *m)
 {
 	return m->type == VCUDA_GATE_RELEASE && m->state == VCUDA_GATE_DONE &&
-	       !strcmp(gate->options->backend, "cuda") &&
-	       daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
+	       !strcmp(gate->options->backend, "cuda") && daemon_gate_memory(gate);
 }
 
 static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_message *m)
@@ -315,7 +345,7 @@ static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_messag
 		not_restored(gate, failure_of(m->state));
 	else if (gate->wanted != DAEMON_GATE_OPEN)
 		fail(gate, failure_of(m->state));
-	step(gate);
+	daemon_gate_step(gate);
 }
 
 static void close_socket(struct daemon_gate *gate)
@@ -336,7 +366,7 @@ static void ready(struct daemon_source *source, uint32_t events)
 		return;
 	if (bytes == sizeof(m) && gate->sent && m.type == gate->sent && !is_lie(gate, &m)) {
 		take_answer(gate, &m);
-		tell_change();
+		daemon_gate_tell_change();
 		return;
 	}
 	/* A worker closes the socket when it ends. One that goes on without is overdue when a pause wants it. */
@@ -366,15 +396,19 @@ int daemon_gate_make(struct daemon_gate *gate, int *worker_end)
 	return 0;
 }
 
-/* A pause of all is under way. */
-static bool pauses_all(void)
+bool daemon_gate_is_pausing(const struct daemon_gate *gate)
 {
-	struct daemon_gate *gate, *after;
+	return gate->group && gate->wanted > gate->level;
+}
 
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		if (gate->group && gate->group == gates.group && gate->wanted > gate->level)
-			return true;
-	return false;
+static bool is_pausing_with_all(const struct daemon_gate *gate)
+{
+	return gate->group == daemon_gates.group && daemon_gate_is_pausing(gate);
+}
+
+bool daemon_gate_pauses_all(void)
+{
+	return daemon_gate_any(is_pausing_with_all);
 }
 
 int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *options, const uint32_t *guest_pid,
@@ -385,19 +419,19 @@ int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *opt
 	gate->options = options;
 	gate->guest_pid = guest_pid;
 	gate->broken = broken;
-	vcuda_list_add(&gate->entry, &gates.all);
-	gate->asked = gates.level;
-	if (status || (gates.level == DAEMON_GATE_OPEN && !gates.out))
+	vcuda_list_add(&gate->entry, &daemon_gates.all);
+	gate->asked = daemon_gates.level;
+	if (status || (daemon_gates.level == DAEMON_GATE_OPEN && !daemon_gates.out))
 		return status;
-	gate->ms = gates.level == DAEMON_GATE_OPEN ? DAEMON_GATE_MS : gates.ms;
+	gate->ms = daemon_gates.level == DAEMON_GATE_OPEN ? DAEMON_GATE_MS : daemon_gates.ms;
 	/* A pause that is complete does not depend on the new worker. */
-	if (pauses_all()) {
-		gate->group = gates.group;
-		gate->before = gates.before;
+	if (daemon_gate_pauses_all()) {
+		gate->group = daemon_gates.group;
+		gate->before = daemon_gates.before;
 	}
 	/* A new worker has no memory to release, and its guest process must reach a command that waits. */
-	set_wanted(gate, DAEMON_GATE_CLOSED);
-	tell_change();
+	daemon_gate_set_wanted(gate, DAEMON_GATE_CLOSED);
+	daemon_gate_tell_change();
 	return 0;
 }
 
@@ -409,7 +443,7 @@ void daemon_gate_drop(struct daemon_gate *gate)
 	gate->checkpoint = NULL;
 	end_reservation(gate);
 	vcuda_list_remove(&gate->entry);
-	tell_change();
+	daemon_gate_tell_change();
 }
 
 static bool is_of(const struct daemon_gate *gate, uint32_t guest_pid)
@@ -423,24 +457,24 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 	struct daemon_gate *gate, *after;
 	unsigned int count = 0;
 
-	gates.groups++;
+	daemon_gates.groups++;
 	if (!guest_pid) {
 		/* A pause of all may be under way: the level before that one counts. */
-		if (!pauses_all() && !gates.out)
-			gates.before = gates.level;
-		gates.level = DAEMON_GATE_CLOSED;
-		gates.group = gates.groups;
-		gates.ms = ms;
+		if (!daemon_gate_pauses_all() && !daemon_gates.out)
+			daemon_gates.before = daemon_gates.level;
+		daemon_gates.level = DAEMON_GATE_CLOSED;
+		daemon_gates.group = daemon_gates.groups;
+		daemon_gates.ms = ms;
 	}
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
 		if (!is_of(gate, guest_pid))
 			continue;
 		gate->failure = NULL;
 		count++;
 		gate->asked = gate->asked > level ? gate->asked : level;
-		if (gates.out)
+		if (daemon_gates.out)
 			continue;
-		gate->group = gates.groups;
+		gate->group = daemon_gates.groups;
 		gate->ms = ms;
 		if (gate->wanted <= gate->level)
 			gate->before = gate->wanted;
@@ -448,9 +482,9 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 		gate->wanted = gate->wanted > level ? gate->wanted : level;
 	}
 	/* The first step of one may fail at once, and with it the pause. */
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		step(gate);
-	tell_change();
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		daemon_gate_step(gate);
+	daemon_gate_tell_change();
 	return count;
 }
 
@@ -460,133 +494,20 @@ unsigned int daemon_gate_resume(uint32_t guest_pid)
 	unsigned int count = 0;
 
 	if (!guest_pid)
-		gates.level = gates.before = DAEMON_GATE_OPEN;
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
+		daemon_gates.level = daemon_gates.before = DAEMON_GATE_OPEN;
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
 		if (!is_of(gate, guest_pid))
 			continue;
 		gate->failure = NULL;
 		gate->asked = DAEMON_GATE_OPEN;
 		count++;
 		gate->before = DAEMON_GATE_OPEN;
-		if (gates.out)
+		if (daemon_gates.out)
 			continue;
 		gate->group = 0;
-		set_wanted(gate, DAEMON_GATE_OPEN);
+		daemon_gate_set_wanted(gate, DAEMON_GATE_OPEN);
 	}
-	gates.resumed = gates.out;
-	tell_change();
+	daemon_gates.resumed = daemon_gates.out;
+	daemon_gate_tell_change();
 	return count;
-}
-
-/* ---- the overcommit of memory ---- */
-
-void daemon_gate_watch(void (*changed)(void))
-{
-	gates.changed = changed;
-}
-
-void daemon_gate_evict(uint32_t ms)
-{
-	struct daemon_gate *gate, *after;
-
-	gates.out_group = ++gates.groups;
-	gates.out = true;
-	gates.stayed = gates.resumed = false;
-	/* A pause that comes meanwhile fails with this. */
-	gates.before = gates.level;
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
-		gate->group = gates.out_group;
-		gate->before = gate->asked;
-		gate->ms = ms;
-		gate->wanted = DAEMON_GATE_RELEASED;
-	}
-	/* The first step of one may fail at once, and with it all. */
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		step(gate);
-	tell_change();
-}
-
-bool daemon_gate_is_out(void)
-{
-	struct daemon_gate *gate, *after;
-
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		if (gate->level < gate->wanted)
-			return false;
-	return gates.out;
-}
-
-bool daemon_gate_has_stayed(void)
-{
-	return gates.stayed;
-}
-
-void daemon_gate_admit(void)
-{
-	struct daemon_gate *gate, *after;
-
-	gates.out = gates.resumed = false;
-	gates.out_group = 0;
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
-		gate->group = 0;
-		gate->failure = NULL;
-		gate->before = DAEMON_GATE_OPEN;
-		set_wanted(gate, gate->asked);
-	}
-	tell_change();
-}
-
-void daemon_gate_retry(void)
-{
-	struct daemon_gate *gate, *after;
-
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry) {
-		if (gates.out || gate->wanted < DAEMON_GATE_RELEASED || gate->asked == DAEMON_GATE_RELEASED)
-			continue;
-		gate->failure = NULL;
-		set_wanted(gate, gate->asked);
-	}
-	tell_change();
-}
-
-bool daemon_gate_is_in(void)
-{
-	struct daemon_gate *gate, *after;
-
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		if (gate->level == DAEMON_GATE_RELEASED && gate->asked < DAEMON_GATE_RELEASED)
-			return false;
-	return !gates.out;
-}
-
-static bool has_memory(const struct daemon_gate *gate)
-{
-	return gate->level < DAEMON_GATE_RELEASED &&
-	       daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
-}
-
-bool daemon_gate_leave(void)
-{
-	struct daemon_gate *gate, *after;
-
-	if (gates.out || gates.level == DAEMON_GATE_OPEN || vcuda_list_empty(&gates.all))
-		return false;
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		if (gate->asked == DAEMON_GATE_OPEN || gate->level < gate->wanted || has_memory(gate))
-			return false;
-	gates.out = true;
-	gates.out_group = 0;
-	return true;
-}
-
-bool daemon_gate_is_needed(bool waits)
-{
-	struct daemon_gate *gate, *after;
-
-	if (gates.resumed)
-		return true;
-	vcuda_list_for_each_safe (gate, after, &gates.all, struct daemon_gate, entry)
-		if (waits && gate->asked == DAEMON_GATE_OPEN)
-			return true;
-	return false;
 }

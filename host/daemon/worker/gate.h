@@ -78,6 +78,9 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release);
  * The overcommit of memory (overcommit.h). While the VM is out, each worker's memory is released, and new workers have
  * closed gates. Pauses and resumes only note what the operator asks for then: daemon_gate_admit() brings each gate to
  * that level. `changed` is called when a gate has reached a level or failed to, and for a new or dropped gate.
+ *
+ * With overcommit a worker may take 10 s and a second for each 50 MB to release or restore its memory. One that takes
+ * longer is killed: other VMs wait for its memory, and nothing else says where that is.
  */
 void daemon_gate_watch(void (*changed)(void));
 
@@ -89,17 +92,21 @@ void daemon_gate_evict(uint32_t ms);
 bool daemon_gate_is_out(void);
 bool daemon_gate_has_stayed(void);
 
-/* Has all workers come in. daemon_gate_retry() has those come in again whose memory did not come back. */
+/*
+ * Has all workers come in. daemon_gate_is_stuck() says that the memory of one of them did not come back;
+ * daemon_gate_retry() has it come in again.
+ */
 void daemon_gate_admit(void);
 void daemon_gate_retry(void);
 bool daemon_gate_is_in(void);
+bool daemon_gate_is_stuck(void);
 
 /* Where the operator has paused all workers and released their memory: the VM is out from now on. False: it is not so.
  */
 bool daemon_gate_leave(void);
 
-/* Of a VM that is out. `waits`: a command waits. A VM is needed once the operator has resumed it. */
-bool daemon_gate_is_needed(bool waits);
+/* The operator has resumed the VM since it went out. */
+bool daemon_gate_is_resumed(void);
 
 /* A worker whose memory cannot come back stays released, and keeps the word `failure`. */
 unsigned int daemon_gate_resume(uint32_t guest_pid);

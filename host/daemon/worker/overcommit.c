@@ -5,6 +5,7 @@
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
 #include "worker/gate.h"
+#include "worker/worker.h"
 
 /* How long the work of a VM that must go out may take to end. */
 #define DRAIN_MS 2000
@@ -34,13 +35,14 @@ static struct {
 	const struct daemon_options *options;
 	struct daemon_timer look, retry, missed;
 	enum place place;
-	uint64_t granted;       /* by the arbiter; of a VM that is out: when it was in */
+	uint64_t granted;       /* by the arbiter; of a VM that is out: what it has elsewhere, as the arbiter knows */
 	uint64_t want;          /* of the WANT that has no answer yet; 0: none */
 	unsigned int cancelled; /* WANTs of 0 that have no answer yet */
-	uint64_t began;         /* ms: the way out or in */
+	uint64_t began, took;   /* ms: the last way out or in */
 	uint64_t capacity, wait, times;
 	bool admitted, refused, lost;
-	bool busy; /* as the arbiter knows */
+	bool hurried; /* since the last look: a WANT was sent before the answer to the one before */
+	bool busy;    /* as the arbiter knows */
 	uint32_t begun, commands;
 	unsigned int quiet, surplus;
 } state;
@@ -69,18 +71,35 @@ static void say(enum vcuda_arbiter_type type, uint64_t bytes, uint64_t spare)
 	daemon_arbiter_say(&m);
 }
 
-static void say_way(enum vcuda_arbiter_type type)
+static void say_out(void)
 {
-	struct vcuda_arbiter_message m = {.type = type, .ms = (uint32_t)(daemon_now() - state.began)};
+	state.granted = daemon_ledger_sum();
+	daemon_arbiter_say(&(struct vcuda_arbiter_message){
+		.type = VCUDA_ARBITER_OUT, .ms = (uint32_t)state.took, .bytes = state.granted});
+}
 
-	daemon_arbiter_say(&m);
+static void say_in(void)
+{
+	daemon_arbiter_say(&(struct vcuda_arbiter_message){.type = VCUDA_ARBITER_IN,
+							   .ms = (uint32_t)(daemon_now() - state.began)});
 }
 
 /* ---- what the VM needs ---- */
 
+/* A process that the operator has paused needs nothing. */
+static bool counts(const struct daemon_ledger_row *row)
+{
+	return container_of(row, struct daemon_worker, ledger)->gate.asked == DAEMON_GATE_OPEN;
+}
+
 static void add_work(struct daemon_ledger_row *row, void *sum)
 {
-	daemon_ledger_row_work(row, sum);
+	struct daemon_ledger_work *work = sum;
+	bool waiting = work->waiting;
+
+	daemon_ledger_row_work(row, work);
+	if (!counts(row))
+		work->waiting = waiting;
 }
 
 static bool is_needed(void)
@@ -88,25 +107,43 @@ static bool is_needed(void)
 	struct daemon_ledger_work work = {0};
 
 	daemon_ledger_each(add_work, &work);
-	return daemon_gate_is_needed(work.waiting || daemon_ledger_wanted());
+	return work.waiting || daemon_ledger_wanted() || daemon_gate_is_resumed();
+}
+
+/*
+ * The arbiter answers each WANT. Between two looks at most one is sent before the last one has its answer: a worker
+ * that asks again and again does not fill the socket.
+ */
+static bool may_ask(void)
+{
+	bool is_unanswered = state.want || state.cancelled;
+
+	if (!daemon_arbiter_is_there() || (is_unanswered && state.hurried))
+		return false;
+	state.hurried = is_unanswered;
+	return true;
 }
 
 static void want(uint64_t bytes)
 {
-	if (!daemon_arbiter_is_there() || bytes <= state.want)
+	if (bytes <= state.want || !may_ask())
 		return;
 	state.want = bytes;
 	say(VCUDA_ARBITER_WANT, bytes, chunk());
 }
 
-/* The worker that waited is gone, or the operator has paused it. */
-static void cancel_want(void)
+static void cancel(void)
 {
-	if (!state.want)
-		return;
 	state.want = 0;
 	state.cancelled++;
 	say(VCUDA_ARBITER_WANT, 0, 0);
+}
+
+/* The worker that waited is gone, or the operator has paused it. */
+static void cancel_want(void)
+{
+	if (state.want && may_ask())
+		cancel();
 }
 
 static void come_in(void)
@@ -116,19 +153,42 @@ static void come_in(void)
 	daemon_gate_admit();
 }
 
+/* Calls that cannot wait may have taken memory meanwhile. No answer is under way that could have the VM come in. */
+static void correct_out(void)
+{
+	if (daemon_ledger_sum() > state.granted && !state.want && !state.cancelled)
+		say_out();
+}
+
 /* Without memory the VM is in as soon as the arbiter has nothing more to answer. */
 static void update_out(uint64_t needs)
 {
+	correct_out();
+	/* Its memory did not come back lately. */
+	if (state.retry.at)
+		return;
 	if (is_needed() && needs) {
 		want(needs);
 		return;
 	}
 	cancel_want();
-	if (!is_needed() || state.cancelled || !daemon_arbiter_is_there())
+	if (!is_needed() || state.want || state.cancelled || !daemon_arbiter_is_there())
 		return;
 	state.granted = 0;
 	say(VCUDA_ARBITER_HAVE, 0, 0);
 	come_in();
+}
+
+/* What has come back meanwhile may be enough for a worker that waits. */
+static void update_in(uint64_t needs)
+{
+	if (needs > state.granted) {
+		want(needs);
+		return;
+	}
+	cancel_want();
+	if (daemon_ledger_wanted())
+		daemon_ledger_end_wait(false);
 }
 
 static void update(void)
@@ -137,22 +197,36 @@ static void update(void)
 
 	if (state.place == OUT)
 		update_out(needs);
-	else if (state.place != GOING_OUT && needs > state.granted)
-		want(needs);
 	else if (state.place != GOING_OUT)
-		cancel_want();
+		update_in(needs);
 }
 
 static uint64_t room(bool now)
 {
 	uint64_t draft = now ? capacity() / DAEMON_OVERCOMMIT_DRAFT : 0;
 
+	if (state.place == OUT && !now)
+		return 0;
 	return minus(state.granted + draft, daemon_ledger_sum());
 }
 
-static const struct daemon_ledger_growth growth = {.room = room, .want = update, .waits = update};
+static const struct daemon_ledger_growth growth = {.room = room, .counts = counts, .want = update, .waits = update};
 
 /* ---- out and in ---- */
+
+static void go_out(void)
+{
+	state.place = GOING_OUT;
+	state.began = daemon_now();
+	daemon_gate_evict(DRAIN_MS);
+}
+
+static void be_out(void)
+{
+	state.place = OUT;
+	state.took = daemon_now() - state.began;
+	say_out();
+}
 
 static void end_way_out(void)
 {
@@ -160,52 +234,56 @@ static void end_way_out(void)
 		state.place = IN;
 		say(VCUDA_ARBITER_STAYS, 0, 0);
 	} else if (daemon_gate_is_out()) {
-		state.place = OUT;
 		state.times++;
-		say_way(VCUDA_ARBITER_OUT);
+		be_out();
 	}
 }
 
+/* What did not come back keeps no memory from other VMs. */
 static void end_way_in(void)
 {
-	if (daemon_gate_is_in()) {
+	if (daemon_gate_is_stuck()) {
+		/* The answer would have the VM come in too soon. */
+		if (state.want)
+			cancel();
+		daemon_timer_set(state.loop, &state.retry, RETRY_MS);
+		go_out();
+	} else if (daemon_gate_is_in()) {
 		state.place = IN;
-		say_way(VCUDA_ARBITER_IN);
+		say_in();
 	}
 }
 
 static void retry_expired(struct daemon_timer *timer)
 {
 	daemon_gate_retry();
+	update();
+}
+
+/* The operator has released all memory. */
+static void leave(void)
+{
+	if (!daemon_gate_leave())
+		return;
+	daemon_timer_clear(&state.retry);
+	state.began = daemon_now();
+	be_out();
 }
 
 /* A gate has another level, or there is another gate. */
 static void gates_changed(void)
 {
-	if (state.place == GOING_OUT) {
+	if (state.place == GOING_OUT)
 		end_way_out();
-	} else if (state.place == COMING_IN) {
+	else if (state.place == COMING_IN)
 		end_way_in();
-	} else if (state.place == IN && daemon_gate_leave()) {
-		state.place = OUT;
-		state.began = daemon_now();
-		say_way(VCUDA_ARBITER_OUT);
-	}
-	if ((state.place == IN || state.place == COMING_IN) && !daemon_gate_is_in() && !state.retry.at)
+	else if (state.place == IN)
+		leave();
+	else if (daemon_gate_has_stayed())
+		come_in();
+	if (state.place == IN && !daemon_gate_is_in() && !state.retry.at)
 		daemon_timer_set(state.loop, &state.retry, RETRY_MS);
 	update();
-}
-
-static void go_out(void)
-{
-	/* An arbiter that is new does not know that the VM is on its way in. */
-	if (state.place == COMING_IN)
-		say(VCUDA_ARBITER_STAYS, 0, 0);
-	if (state.place != IN)
-		return;
-	state.place = GOING_OUT;
-	state.began = daemon_now();
-	daemon_gate_evict(DRAIN_MS);
 }
 
 /* ---- the arbiter ---- */
@@ -229,9 +307,7 @@ static void take_refusal(const struct vcuda_arbiter_message *m)
 		state.want = 0;
 		daemon_ledger_end_wait(true);
 	}
-	/* A VM that is in asks again when it is looked at: a worker may have more than the grant already. */
-	if (state.place == OUT)
-		update();
+	/* The VM asks again when it is looked at: a worker may have more than the grant already. */
 }
 
 static void take_capacity(const struct vcuda_arbiter_message *m)
@@ -275,7 +351,11 @@ static bool take(const struct vcuda_arbiter_message *m)
 		take_refusal(m);
 		break;
 	case VCUDA_ARBITER_GO_OUT:
-		go_out();
+		/* An arbiter that is new does not know that the VM is on its way in. */
+		if (state.place == IN || state.place == COMING_IN) {
+			daemon_timer_clear(&state.retry);
+			go_out();
+		}
 		break;
 	default:
 		return false;
@@ -288,18 +368,18 @@ static void fill(struct vcuda_arbiter_message *m)
 {
 	uint64_t sum = daemon_ledger_sum();
 
-	if (state.place != OUT && state.granted < sum)
+	if (state.place == OUT || state.granted < sum)
 		state.granted = sum;
 	m->capacity = state.options->overcommit;
 	m->minimum = state.options->min_device_memory;
-	m->bytes = state.place == OUT ? sum : state.granted;
+	m->bytes = state.granted;
 	m->out = state.place == OUT;
 }
 
 static void found(void)
 {
 	state.want = state.cancelled = 0;
-	state.busy = false;
+	state.busy = state.hurried = false;
 	state.quiet = QUIET_LOOKS;
 	update();
 }
@@ -356,6 +436,7 @@ static void look_at_surplus(void)
 
 static void look_expired(struct daemon_timer *timer)
 {
+	state.hurried = false;
 	look_at_work();
 	look_at_surplus();
 	update();

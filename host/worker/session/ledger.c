@@ -341,7 +341,8 @@ static bool host_room(uint64_t announced, uint64_t more)
 	pthread_mutex_lock(&ledger.lock);
 	room = take_host(more);
 	atomic_store(&ledger.host.unmeasured, room ? 0 : MEASURE_BYTES);
-	if (!room)
+	/* Other VMs may make room: then the call runs again. */
+	if (!room && !patience.waits)
 		log_host();
 	pthread_mutex_unlock(&ledger.lock);
 	return room;

@@ -119,7 +119,15 @@ static void ignore(void)
 {
 }
 
-static const struct daemon_ledger_growth growth = {.room = room, .want = count_want, .waits = ignore};
+static const struct daemon_ledger_row *paused;
+
+static bool counts(const struct daemon_ledger_row *row)
+{
+	return row != paused;
+}
+
+static const struct daemon_ledger_growth growth = {
+	.room = room, .counts = counts, .want = count_want, .waits = ignore};
 
 /* What is said about `bytes`, of which nothing is granted. */
 static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
@@ -156,12 +164,16 @@ static void test_growth(void)
 	check(answer_to(worker, VCUDA_LEDGER_TAKE, MIB) == VCUDA_LEDGER_WAIT);
 	check(answer_to(worker, VCUDA_LEDGER_TAKE, 2 * MIB) == VCUDA_LEDGER_WAIT);
 	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
-	check(wants == 3 && daemon_ledger_wanted() == 10 * MIB);
+	/* The worker that has waited longest is served first, unless it is paused. */
+	check(wants == 3 && daemon_ledger_wanted() == 2 * MIB);
+	paused = &row;
+	check(daemon_ledger_wanted() == 8 * MIB);
+	paused = NULL;
 	m = (struct vcuda_ledger_message){.type = VCUDA_LEDGER_TAKE_NOW, .bytes = MIB, .spare = MIB};
-	check(ask(other_worker, m).bytes == MIB);
+	check(ask(worker, m).bytes == MIB);
 	check(answer_to(other_worker, VCUDA_LEDGER_TAKE_NOW, 1) == VCUDA_LEDGER_NO_ROOM);
 
-	/* What was granted ends the wait of that worker. */
+	/* What one thread is granted does not end the wait of another thread of that worker. */
 	check(daemon_ledger_wanted() == 2 * MIB);
 	granted_to_vm = 8 * MIB;
 	daemon_ledger_end_wait(false);
@@ -170,15 +182,25 @@ static void test_growth(void)
 
 	/* In vain: the same again is refused once, and after that it is another question. */
 	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
 	daemon_ledger_end_wait(true);
+	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 4 * MIB) == VCUDA_LEDGER_WAIT);
 	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_NO_ROOM);
 	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	daemon_ledger_close(&other);
+
+	/* A program that begins waits for nothing. */
+	check(daemon_ledger_wanted() == 8 * MIB);
+	m = (struct vcuda_ledger_message){.type = VCUDA_LEDGER_JOIN};
+	ask(worker, m);
+	check(daemon_ledger_wanted() == 0);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 9 * MIB) == VCUDA_LEDGER_WAIT);
 
 	/* No other VM makes room for what the limit forbids; nor does a worker that has ended wait. */
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 60 * MIB) == VCUDA_LEDGER_ASK_AGAIN);
+	check(answer_to(worker, VCUDA_LEDGER_TAKE, 65 * MIB) == VCUDA_LEDGER_ASK_AGAIN);
 	daemon_ledger_close(&row);
 	check(daemon_ledger_wanted() == 0);
-	daemon_ledger_close(&other);
 	check(daemon_ledger_sum() == 0);
 	daemon_ledger_on_growth(NULL);
 	close(worker);

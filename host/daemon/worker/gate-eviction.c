@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/gates.h"
+
+void daemon_gate_watch(void (*changed)(void))
+{
+	daemon_gates.changed = changed;
+}
+
+void daemon_gate_evict(uint32_t ms)
+{
+	struct daemon_gate *gate, *after;
+
+	/* A pause that is under way, or comes meanwhile, fails with this: the level before that one counts. */
+	if (!daemon_gate_pauses_all())
+		daemon_gates.before = daemon_gates.level;
+	daemon_gates.out_group = ++daemon_gates.groups;
+	daemon_gates.out = true;
+	daemon_gates.stayed = daemon_gates.resumed = false;
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
+		if (!daemon_gate_is_pausing(gate))
+			gate->before = gate->asked;
+		gate->group = daemon_gates.out_group;
+		gate->ms = ms;
+		gate->wanted = DAEMON_GATE_RELEASED;
+	}
+	/* The first step of one may fail at once, and with it all. */
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		daemon_gate_step(gate);
+	daemon_gate_tell_change();
+}
+
+/* It has a step to make, or makes one back that cannot be broken off. */
+static bool is_moving(const struct daemon_gate *gate)
+{
+	return gate->level < gate->wanted || (gate->waits && gate->level == DAEMON_GATE_RELEASED);
+}
+
+bool daemon_gate_is_out(void)
+{
+	return daemon_gates.out && !daemon_gate_any(is_moving);
+}
+
+bool daemon_gate_has_stayed(void)
+{
+	return daemon_gates.stayed;
+}
+
+void daemon_gate_admit(void)
+{
+	struct daemon_gate *gate, *after;
+
+	daemon_gates.out = daemon_gates.stayed = daemon_gates.resumed = false;
+	daemon_gates.out_group = 0;
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
+		gate->group = 0;
+		gate->failure = NULL;
+		gate->before = DAEMON_GATE_OPEN;
+		daemon_gate_set_wanted(gate, gate->asked);
+	}
+	daemon_gate_tell_change();
+}
+
+void daemon_gate_retry(void)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
+		if (daemon_gates.out || gate->wanted < DAEMON_GATE_RELEASED || gate->asked == DAEMON_GATE_RELEASED)
+			continue;
+		gate->failure = NULL;
+		daemon_gate_set_wanted(gate, gate->asked);
+	}
+	daemon_gate_tell_change();
+}
+
+static bool is_released(const struct daemon_gate *gate)
+{
+	return gate->level == DAEMON_GATE_RELEASED && gate->asked < DAEMON_GATE_RELEASED;
+}
+
+bool daemon_gate_is_in(void)
+{
+	return !daemon_gates.out && !daemon_gate_any(is_released);
+}
+
+static bool is_stuck(const struct daemon_gate *gate)
+{
+	return is_released(gate) && gate->wanted == DAEMON_GATE_RELEASED;
+}
+
+bool daemon_gate_is_stuck(void)
+{
+	return !daemon_gates.out && daemon_gate_any(is_stuck);
+}
+
+static bool is_in_use(const struct daemon_gate *gate)
+{
+	return gate->asked == DAEMON_GATE_OPEN || is_moving(gate) ||
+	       (gate->level < DAEMON_GATE_RELEASED && daemon_gate_memory(gate));
+}
+
+bool daemon_gate_leave(void)
+{
+	if (daemon_gates.out || daemon_gates.level == DAEMON_GATE_OPEN || vcuda_list_empty(&daemon_gates.all) ||
+	    daemon_gate_any(is_in_use))
+		return false;
+	daemon_gates.out = true;
+	daemon_gates.stayed = false;
+	daemon_gates.out_group = 0;
+	return true;
+}
+
+bool daemon_gate_is_resumed(void)
+{
+	return daemon_gates.resumed;
+}

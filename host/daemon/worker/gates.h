@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gates of all workers, for gate.c and gate-eviction.c. All functions belong to the loop's thread. */
+#ifndef VCUDA_DAEMON_GATES_H
+#define VCUDA_DAEMON_GATES_H
+
+#include "worker/gate.h"
+
+struct daemon_gates {
+	struct vcuda_list all;
+	enum daemon_gate_level level; /* of all of them, and of those to come */
+	enum daemon_gate_level before;
+	uint32_t groups, group, ms; /* group: of the pause of all */
+	void (*changed)(void);      /* NULL: there is no overcommit */
+	bool out, stayed, resumed;  /* of the VM: it must be out; it could not; it must come in */
+	uint32_t out_group;         /* of the gates that go out */
+};
+
+extern struct daemon_gates daemon_gates;
+
+bool daemon_gate_any(bool (*is)(const struct daemon_gate *gate));
+
+/* Begins the next step to the wanted level, unless one is under way. It may fail at once, and then changes others. */
+void daemon_gate_step(struct daemon_gate *gate);
+void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted);
+
+void daemon_gate_tell_change(void);
+
+/* A pause of this gate is under way, or of all gates. */
+bool daemon_gate_is_pausing(const struct daemon_gate *gate);
+bool daemon_gate_pauses_all(void);
+
+/* The device memory that the worker was granted, in bytes. */
+uint64_t daemon_gate_memory(const struct daemon_gate *gate);
+
+#endif
