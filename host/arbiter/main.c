@@ -24,6 +24,9 @@
 #define MOST_VMS 1024
 #define ALONE_NS 2000000000ull
 
+/* A vcudad whose socket has closed finds the arbiter again in a part of this. */
+#define KEPT_NS 1000000000ull
+
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-arbiter"};
 
 #define MS 1000000u
@@ -32,7 +35,9 @@ struct peer {
 	struct turns_vm turns;
 	struct memory_vm memory;
 	bool registered, has_turns, has_memory;
-	int fd;
+	int fd;              /* -1: the socket is closed */
+	pid_t process;       /* 0: not known */
+	uint64_t kept_until; /* of a peer without a socket: its memory counts until then */
 };
 
 static struct turns turns;
@@ -79,6 +84,14 @@ static void tell_of_memory(struct memory_vm *vm, enum memory_word word, uint64_t
 	send_message(vm->owner, &m);
 }
 
+static pid_t process_of(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) ? 0 : peer.pid;
+}
+
 static void add_peer(void)
 {
 	int fd = accept4(VCUDA_ARBITER_FD, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -90,20 +103,67 @@ static void add_peer(void)
 		return;
 	}
 	peer->fd = fd;
+	peer->process = process_of(fd);
 	peers[peer_count++] = peer;
 }
 
-static void drop_peer(unsigned int i)
+static void remove_peer(unsigned int i)
+{
+	struct peer *peer = peers[i];
+
+	if (peer->has_memory)
+		memory_remove(&memory, &peer->memory);
+	free(peer);
+	peers[i] = peers[--peer_count];
+}
+
+/* Its vcudad may come again: the memory of its VM does not become free by that. */
+static void lose_peer(unsigned int i)
 {
 	struct peer *peer = peers[i];
 
 	if (peer->has_turns)
 		turns_remove(&turns, &peer->turns, now_ns());
-	if (peer->has_memory)
-		memory_remove(&memory, &peer->memory);
 	close(peer->fd);
-	free(peer);
-	peers[i] = peers[--peer_count];
+	peer->fd = -1;
+	peer->has_turns = false;
+	peer->kept_until = now_ns() + KEPT_NS;
+	if (peer->has_memory && peer->memory.state != MEMORY_OUT)
+		memory_lose(&peer->memory);
+	else
+		remove_peer(i);
+}
+
+/* Returns when the next one is to be forgotten; UINT64_MAX: there is none. */
+static uint64_t forget_lost(void)
+{
+	uint64_t now = now_ns(), next = UINT64_MAX;
+
+	for (unsigned int i = peer_count; i > 0; i--) {
+		const struct peer *peer = peers[i - 1];
+
+		if (peer->fd >= 0)
+			continue;
+		if (peer->kept_until <= now)
+			remove_peer(i - 1);
+		else if (peer->kept_until < next)
+			next = peer->kept_until;
+	}
+	return next;
+}
+
+/* It has come again. The next forget_lost() removes what is left. */
+static void forget_process(pid_t process)
+{
+	for (unsigned int i = 0; process && i < peer_count; i++) {
+		struct peer *peer = peers[i];
+
+		if (peer->fd >= 0 || peer->process != process || !peer->has_memory)
+			continue;
+		memory_remove(&memory, &peer->memory);
+		peer->has_memory = false;
+		peer->kept_until = 0;
+	}
 }
 
 /* False: there is no room for the VM's minimum. */
@@ -113,6 +173,7 @@ static bool register_memory(struct peer *peer, const struct vcuda_arbiter_messag
 		.owner = peer, .capacity = m->capacity, .minimum = m->minimum, .bytes = m->bytes};
 	struct vcuda_arbiter_message answer = {.type = VCUDA_ARBITER_NO_ROOM};
 
+	forget_process(peer->process);
 	peer->has_memory = memory_add(&memory, &peer->memory, &said, m->out, now_ns());
 	if (peer->has_memory)
 		answer.type = VCUDA_ARBITER_CAPACITY;
@@ -158,7 +219,7 @@ static bool serve_memory(struct peer *peer, const struct vcuda_arbiter_message *
 	else if (m->type == VCUDA_ARBITER_HAVE)
 		memory_have(vm, m->bytes);
 	else if (m->type == VCUDA_ARBITER_OUT)
-		memory_went_out(vm, (uint64_t)m->ms * MS);
+		memory_went_out(vm, m->bytes, (uint64_t)m->ms * MS);
 	else if (m->type == VCUDA_ARBITER_IN)
 		memory_came_in(vm, (uint64_t)m->ms * MS, now_ns());
 	else if (m->type == VCUDA_ARBITER_STAYS)
@@ -185,9 +246,12 @@ static bool serve(struct peer *peer)
 
 static uint64_t step(void)
 {
-	uint64_t now = now_ns(), next = turns_step(&turns, now), next_of_memory = memory_step(&memory, now);
+	uint64_t times[] = {forget_lost(), turns_step(&turns, now_ns()), memory_step(&memory, now_ns())};
+	uint64_t next = UINT64_MAX;
 
-	return next < next_of_memory ? next : next_of_memory;
+	for (unsigned int i = 0; i < sizeof(times) / sizeof(*times); i++)
+		next = times[i] < next ? times[i] : next;
+	return next;
 }
 
 /* False: nobody is there. */
@@ -228,7 +292,7 @@ int main(int argc, char **argv)
 		/* From the last one on: a peer that is dropped is replaced by the last one. */
 		for (unsigned int i = peer_count; i > 0; i--)
 			if (fds[i].revents && !serve(peers[i - 1]))
-				drop_peer(i - 1);
+				lose_peer(i - 1);
 		if (fds[0].revents)
 			add_peer();
 	}

@@ -61,7 +61,22 @@ static uint64_t going_out(const struct memory *memory)
 
 static uint64_t lease_of(const struct memory_vm *vm)
 {
-	return most(MEMORY_LEAST_LEASE_NS, MEMORY_LEASE * (vm->out_ns + vm->in_ns));
+	return least(MEMORY_MOST_LEASE_NS, most(MEMORY_LEAST_LEASE_NS, MEMORY_LEASE * (vm->out_ns + vm->in_ns)));
+}
+
+static uint64_t longest_lease(const struct memory *memory)
+{
+	uint64_t longest = 0;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		longest = most(longest, lease_of(vm_of(entry)));
+	return longest;
+}
+
+/* vcudad ends a worker that takes longer. */
+static uint64_t move_ns(const struct memory_vm *vm, uint64_t took)
+{
+	return least(took, MEMORY_MOVE_LEAST_NS + least(vm->bytes, UINT64_MAX / 2 / MEMORY_MOVE_NS) * MEMORY_MOVE_NS);
 }
 
 static uint64_t lease_end(const struct memory_vm *vm)
@@ -144,6 +159,11 @@ static struct memory_vm *first_want(const struct memory *memory)
 
 /* ---- who goes out ---- */
 
+static bool holds_memory(const struct memory_vm *vm)
+{
+	return vm->bytes && vm->state != MEMORY_OUT && vm->state != MEMORY_GOING_OUT;
+}
+
 static bool is_better_victim(const struct memory_vm *vm, const struct memory_vm *than, uint64_t now)
 {
 	uint64_t idle = vm->active ? 0 : now - vm->idle_since, idle_than = than->active ? 0 : now - than->idle_since;
@@ -169,7 +189,7 @@ static struct victims find_victims(const struct memory *memory, const struct mem
 	vcuda_list_for_each (entry, &memory->vms) {
 		struct memory_vm *vm = vm_of(entry);
 
-		if (vm == wants || !vm->bytes || vm->state == MEMORY_OUT || vm->state == MEMORY_GOING_OUT)
+		if (vm == wants || !holds_memory(vm))
 			continue;
 		if (vm->state == MEMORY_IN && evictable_at(vm) <= now) {
 			found.now_bytes += vm->bytes;
@@ -183,6 +203,12 @@ static struct victims find_victims(const struct memory *memory, const struct mem
 			found.next = least(found.next, evictable_at(vm));
 	}
 	return found;
+}
+
+static void send_out(struct memory *memory, struct memory_vm *vm)
+{
+	vm->state = MEMORY_GOING_OUT;
+	memory->tell(vm, MEMORY_GO_OUT, 0);
 }
 
 /* Has VMs go out until the want fits; none, as long as it would not fit then. Returns when to look again. */
@@ -203,28 +229,57 @@ static uint64_t make_room(struct memory *memory, struct memory_vm *vm, uint64_t 
 		if (found.now_bytes < lacks || !vm->want)
 			return found.next;
 		vm->waits = true;
-		found.best->state = MEMORY_GOING_OUT;
-		memory->tell(found.best, MEMORY_GO_OUT, 0);
+		send_out(memory, found.best);
 	}
 }
 
+static unsigned int count_holders(const struct memory *memory)
+{
+	unsigned int count = 0;
+
+	vcuda_list_for_each (entry, &memory->vms)
+		count += holds_memory(vm_of(entry));
+	return count;
+}
+
+/*
+ * VMs may have more than there is: when they register with another arbiter, or when a smaller capacity counts. Returns
+ * when to look again.
+ */
+static uint64_t end_excess(struct memory *memory, uint64_t now)
+{
+	while (count_holders(memory) > 1 && used(memory) - going_out(memory) > memory_capacity(memory)) {
+		struct victims found = find_victims(memory, NULL, now);
+
+		if (!found.best)
+			return found.next;
+		send_out(memory, found.best);
+	}
+	return UINT64_MAX;
+}
+
+/* Growth for which others went out is like a return: the next want would take the memory away unused. */
 static void serve_first(struct memory *memory, struct memory_vm *vm, uint64_t now)
 {
 	bool has_waited = vm->waits;
 
 	grant(memory, vm);
-	/* Growth has its lease like a return: the next want would take the memory away unused. */
-	if (has_waited)
-		vm->lease_until = most(vm->lease_until, now + lease_of(vm));
+	if (!has_waited || vm->state != MEMORY_IN)
+		return;
+	vm->in_since = vm->idle_since = now;
+	vm->lease_until = most(vm->lease_until, now + longest_lease(memory));
 }
 
-/* Growth that fits, of VMs whose wants are not the first. */
-static void serve_others(struct memory *memory)
+/* Growth that fits, of VMs whose wants are not the first. What goes out for the first one stays for that. */
+static void serve_others(struct memory *memory, const struct memory_vm *first)
 {
 	vcuda_list_for_each (entry, &memory->vms) {
 		struct memory_vm *vm = vm_of(entry);
+		uint64_t leaves = going_out(memory), taken = used(memory) - leaves + need_of(vm);
 
-		if (can_be_served(vm) && vm->state == MEMORY_IN && fits(memory, vm))
+		if (!can_be_served(vm) || vm->state != MEMORY_IN || !fits(memory, vm))
+			continue;
+		if (!leaves || need_of(first) <= minus(memory_capacity(memory), taken))
 			grant(memory, vm);
 	}
 }
@@ -256,9 +311,9 @@ uint64_t memory_step(struct memory *memory, uint64_t now)
 		if (vm->want)
 			break;
 	}
-	if (vm && !going_out(memory))
-		serve_others(memory);
-	return next;
+	if (vm)
+		serve_others(memory, vm);
+	return least(next, end_excess(memory, now));
 }
 
 /* ---- what VMs say ---- */
@@ -318,27 +373,38 @@ void memory_have(struct memory_vm *vm, uint64_t bytes)
 	vm->bytes = least(vm->bytes, bytes);
 }
 
-void memory_went_out(struct memory_vm *vm, uint64_t took)
+void memory_went_out(struct memory_vm *vm, uint64_t bytes, uint64_t took)
 {
 	vm->state = MEMORY_OUT;
-	vm->out_ns = took;
+	vm->bytes = bytes;
+	vm->out_ns = move_ns(vm, took);
 }
 
 void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now)
 {
-	if (vm->state == MEMORY_COMING_IN || !vm->bytes)
+	/* It has not read yet that it must go out. */
+	if (vm->state != MEMORY_GOING_OUT)
 		vm->state = MEMORY_IN;
-	vm->in_ns = took;
+	vm->in_ns = move_ns(vm, took);
 	vm->in_since = vm->idle_since = now;
 	vm->lease_until = now + lease_of(vm);
 }
 
 void memory_failed(struct memory_vm *vm, uint64_t now)
 {
-	if (vm->state != MEMORY_GOING_OUT)
+	if (vm->state == MEMORY_OUT)
 		return;
 	vm->state = MEMORY_IN;
 	vm->held_until = now + MEMORY_HELD_NS;
+}
+
+void memory_lose(struct memory_vm *vm)
+{
+	vm->capacity = UINT64_MAX;
+	vm->minimum = vm->want = 0;
+	vm->waits = false;
+	/* Its memory is in use, and it cannot be told to go. */
+	vm->state = MEMORY_COMING_IN;
 }
 
 uint64_t memory_longest_wait(const struct memory *memory)
@@ -348,7 +414,7 @@ uint64_t memory_longest_wait(const struct memory *memory)
 	vcuda_list_for_each (entry, &memory->vms) {
 		struct memory_vm *vm = vm_of(entry);
 
-		longest = most(longest, lease_of(vm) + vm->out_ns + vm->in_ns);
+		longest = most(longest, longest_lease(memory) + vm->out_ns + vm->in_ns);
 		count++;
 	}
 	return count ? (count - 1) * longest : 0;

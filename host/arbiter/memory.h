@@ -2,20 +2,24 @@
 /*
  * Which VMs have their device memory on the device, where the VMs together may have more than there is.
  *
- * A VM is in or out as a whole. A VM that is in has a grant, and the grants of all VMs that are not out never exceed
- * the capacity. A want is the number of bytes that a VM needs altogether: more than its grant, or its memory back after
- * it went out. Wants are served in their order. If a want does not fit, VMs go out for it: idle VMs before others and
- * the longest idle one first, then the one with the largest grant beyond its minimum, then the one that came in first.
+ * A VM is in or out as a whole. A VM that is in has a grant. No grant is made by which the grants of all VMs that are
+ * not out exceed the capacity, but for a VM that has the device alone. They may exceed it when VMs register or when a
+ * smaller capacity counts: then VMs go out. A want is the number of bytes that a VM needs altogether: more than its
+ * grant, or its memory back after it went out. Wants are served in their order. If a want does not fit, VMs go out for
+ * it: idle VMs before others and the longest idle one first, then the one with the largest grant beyond its minimum,
+ * then the one that came in first.
  *
- * A VM that has come in, or whose growth had to wait, is not chosen during its lease, nor is a VM for some time after
- * it could not go out. The lease is MEMORY_LEASE times as long as the VM's ways out and in have taken: all moves take
- * at most a part of 1 / (1 + MEMORY_LEASE) of the device's time. The lease of an idle VM ends early.
+ * A VM that has come in, or for whose growth others went out, is not chosen during its lease, nor is a VM for some time
+ * after it could not go out. The lease is MEMORY_LEASE times as long as ways out and in have taken, within bounds: the
+ * VM's own ways after a return, the longest of all VMs after growth. Up to the upper bound moves take at most a part of
+ * 1 / (1 + MEMORY_LEASE) of the device's time. The lease of an idle VM ends early.
  *
- * No deadlock: a VM that waits for memory can go out itself, because its processes wait in front of their gates. If two
- * VMs grow at once, the first want is served, and the other VM goes out for it with its want; that one comes in
- * when the lease ends. A VM that waits in vain, since no other can go out, is refused its growth. No livelock: each VM
- * that came in has its lease, and in it no other VM can take its memory. Growth that fits is granted without regard to
- * earlier wants while no VM is on its way out: its VM is in, and an earlier want takes it out as a whole.
+ * A VM that waits for memory can go out itself, because its processes wait in front of their gates. If two VMs grow at
+ * once, the first want is served, and the other VM goes out for it with its want; that one comes in when the lease
+ * ends. Growth that waits in vain, since no other VM can go out, is refused. A return waits for as long as the other
+ * VMs cannot go out: a VM whose work does not end keeps its memory. No livelock: each VM that came in has its lease,
+ * and in it no other VM can take its memory. Growth that fits is granted without regard to earlier wants, but for the
+ * room that VMs on their way out leave to the first want.
  *
  * Times are nanoseconds of one clock. No function blocks, none is thread-safe.
  */
@@ -29,6 +33,11 @@
 
 #define MEMORY_LEASE 9
 #define MEMORY_LEAST_LEASE_NS 2000000000ull
+#define MEMORY_MOST_LEASE_NS 60000000000ull
+
+/* No way out or in counts as longer than this, and so much more for each byte. */
+#define MEMORY_MOVE_LEAST_NS 10000000000ull
+#define MEMORY_MOVE_NS 20ull
 
 /* Without work for so long a VM has no lease any more. */
 #define MEMORY_IDLE_NS 1000000000ull
@@ -37,7 +46,7 @@
 #define MEMORY_HELD_NS 30000000000ull
 
 /* In the beginning nothing is decided for so long: all VMs that there are must have said what they have. */
-#define MEMORY_SETTLE_NS 300000000ull
+#define MEMORY_SETTLE_NS 1000000000ull
 
 enum memory_state { MEMORY_IN, MEMORY_GOING_OUT, MEMORY_OUT, MEMORY_COMING_IN };
 
@@ -52,7 +61,7 @@ struct memory_vm {
 	struct vcuda_list entry;
 	void *owner;
 	uint64_t capacity, minimum; /* as the VM says */
-	uint64_t bytes;             /* its grant; of a VM that is out: of when it went */
+	uint64_t bytes;             /* its grant; of a VM that is out: what it has elsewhere */
 	uint64_t want, spare;       /* 0: no want */
 	uint64_t order;             /* of the wants */
 	enum memory_state state;
@@ -90,12 +99,20 @@ void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, ui
 void memory_have(struct memory_vm *vm, uint64_t bytes);
 
 /*
- * Also without a word before: a VM may go out by itself, and one that has no memory may come in. `took`: how long it
- * took.
+ * Also without a word before: a VM may go out by itself, and may come in by itself. `took`: how long it took. `bytes`:
+ * what it has elsewhere, of which a return is never refused. Said again if that has become more.
  */
-void memory_went_out(struct memory_vm *vm, uint64_t took);
+void memory_went_out(struct memory_vm *vm, uint64_t bytes, uint64_t took);
 void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now);
+
+/* The VM cannot go out: it is in. */
 void memory_failed(struct memory_vm *vm, uint64_t now);
+
+/*
+ * Nothing is known any more of a VM that is not out. It may be there still: until memory_remove() its memory counts. It
+ * is told nothing.
+ */
+void memory_lose(struct memory_vm *vm);
 
 /* Does what is due. Returns when it is to be called again at the latest; UINT64_MAX: not before another call. */
 uint64_t memory_step(struct memory *memory, uint64_t now);
@@ -103,7 +120,10 @@ uint64_t memory_step(struct memory *memory, uint64_t now);
 /* The smallest capacity of all VMs; UINT64_MAX: there is no VM. */
 uint64_t memory_capacity(const struct memory *memory);
 
-/* How long a VM that is out waits at the longest, if no way out or in takes longer than the longest so far. */
+/*
+ * How long a VM that is out waits, if each other VM has its lease before, no way out or in takes longer than the
+ * longest so far, and each VM can go out.
+ */
 uint64_t memory_longest_wait(const struct memory *memory);
 
 #endif

@@ -115,7 +115,7 @@ static void arrive(struct tenant *t)
 	} else {
 		t->out = true;
 		t->outs++;
-		memory_went_out(&t->vm, t->way);
+		memory_went_out(&t->vm, t->bytes, t->way);
 	}
 }
 
@@ -156,7 +156,7 @@ static void test_waits_until_all_are_there(void **state)
 
 	(void)state;
 	want(a, 800);
-	run_for(200 * MS);
+	run_for(900 * MS);
 	assert_int_equal(a->grants, 0);
 	b = add(800);
 	run_for(200 * MS);
@@ -238,7 +238,7 @@ static void test_lease(void **state)
 	memory_set_active(&a->vm, true, now);
 	memory_set_active(&b->vm, true, now);
 	want(b, 700);
-	run_for(SECOND);
+	run_for(SECOND + 4 * WAY);
 	assert_true(a->outs == 1 && !b->out);
 	want(a, 700);
 	run_for(1200 * MS);
@@ -400,7 +400,7 @@ static void test_larger_than_the_device(void **state)
 	(void)state;
 	assert_true(memory_add(&memory, &vm, &said, false, now));
 	want(a, 900);
-	run_for(SECOND);
+	run_for(2 * SECOND);
 	assert_true(!a->out && b->outs == 1);
 	memory_remove(&memory, &vm);
 }
@@ -418,7 +418,136 @@ static void test_goes_by_itself(void **state)
 	run_for(500 * MS);
 	assert_int_equal(b->grants, 0);
 	a->out = true;
-	memory_went_out(&a->vm, WAY);
+	memory_went_out(&a->vm, a->bytes, WAY);
+	run_for(2 * MS);
+	assert_int_equal(b->grants, 1);
+}
+
+/* Growth of others that leaves the first want enough does not wait until the VM has gone. */
+static void test_growth_beside_a_way_out(void **state)
+{
+	struct tenant *a = add(800), *b = add(0), *c = add(0);
+
+	(void)state;
+	run_for(SECOND);
+	a->way = 10 * SECOND;
+	want(b, 900);
+	want(c, 101);
+	run_for(SECOND);
+	assert_true(!a->out && !c->grants);
+	want(c, 100);
+	run_for(2 * MS);
+	assert_true(!a->out && c->grants == 1);
+	run_for(10 * SECOND);
+	assert_true(a->out && b->grants == 1);
+}
+
+/* It has the time to use what others went out for, even if it had no work while it waited. */
+static void test_growth_has_a_lease(void **state)
+{
+	struct tenant *a = add(800), *b = add(0);
+
+	(void)state;
+	run_for(SECOND);
+	a->way = 500 * MS;
+	want(b, 800);
+	run_for(SECOND);
+	assert_true(a->out && b->grants == 1);
+	memory_set_active(&b->vm, true, now);
+	memory_set_active(&a->vm, true, now);
+	want(a, 800);
+	run_for(3500 * MS);
+	assert_int_equal(b->outs, 0);
+	run_for(2 * SECOND);
+	assert_true(b->outs == 1 && !a->out);
+}
+
+/* What a VM has taken beyond its grant comes back with it, and is no growth that others could refuse. */
+static void test_returns_with_more(void **state)
+{
+	struct tenant *a = add(500), *b = add_with(400, 400, false);
+
+	(void)state;
+	run_for(SECOND);
+	a->bytes = 650;
+	a->out = true;
+	memory_went_out(&a->vm, 600, WAY);
+	memory_went_out(&a->vm, 650, WAY);
+	want(a, 650);
+	run_for(SECOND);
+	assert_int_equal(a->refusals, 0);
+	assert_true(!a->out && b->outs == 1);
+}
+
+/* No time that a vcudad says has others wait for hours. */
+static void test_bounds(void **state)
+{
+	struct tenant *a = add_with(0, 700, true);
+
+	(void)state;
+	memory_went_out(&a->vm, 700, 1000000 * SECOND);
+	assert_true(a->vm.out_ns <= 11 * SECOND);
+	memory_came_in(&a->vm, UINT64_MAX, now);
+	assert_true(a->vm.in_ns <= 11 * SECOND);
+	assert_int_equal(a->vm.lease_until, now + MEMORY_MOST_LEASE_NS);
+	memory_went_out(&a->vm, UINT64_MAX, UINT64_MAX);
+	assert_true(memory_longest_wait(&memory) == 0);
+}
+
+/* More than there is, with no want: one goes. */
+static void test_excess(void **state)
+{
+	struct tenant *a = &tenants[0], *b;
+	struct memory_vm said = {.owner = a, .capacity = CAPACITY, .bytes = 700};
+
+	(void)state;
+	*a = (struct tenant){.way = WAY};
+	tenant_count = 1;
+	assert_true(memory_add(&memory, &a->vm, &said, false, now));
+	b = add(700);
+	a->bytes = 0;
+	while (now < 3 * SECOND && !a->arrives && !b->arrives)
+		memory_step(&memory, now += MS);
+	assert_true(a->arrives || b->arrives);
+	a->bytes = 700;
+	now += WAY;
+	arrive(a->arrives ? a : b);
+	run_for(5 * SECOND);
+	assert_int_equal(a->outs + b->outs, 1);
+}
+
+/* The memory of a VM whose vcudad has gone counts until it is removed; a want that it stands against waits. */
+static void test_lost(void **state)
+{
+	struct tenant *a = add(800), *b = add(0);
+
+	(void)state;
+	run_for(SECOND);
+	memory_lose(&a->vm);
+	want(b, 800);
+	run_for(500 * MS);
+	assert_true(!b->grants && !b->refusals && !a->arrives);
+	memory_remove(&memory, &a->vm);
+	a->bytes = 0;
+	run_for(2 * MS);
+	assert_int_equal(b->grants, 1);
+}
+
+/* A VM that comes in only in part goes again, and keeps no memory from others. */
+static void test_comes_in_vain(void **state)
+{
+	struct tenant *a = add_with(0, 800, true), *b = add(0);
+
+	(void)state;
+	want(a, 800);
+	a->way = 10 * SECOND;
+	run_for(2 * SECOND);
+	assert_true(a->arrives);
+	want(b, 800);
+	run_for(SECOND);
+	assert_int_equal(b->grants, 0);
+	a->arrives = 0;
+	memory_went_out(&a->vm, 800, WAY);
 	run_for(2 * MS);
 	assert_int_equal(b->grants, 1);
 }
@@ -520,6 +649,13 @@ int main(void)
 		cmocka_unit_test_setup(test_random, begin),
 		cmocka_unit_test_setup(test_random, begin),
 		cmocka_unit_test_setup(test_random, begin),
+		cmocka_unit_test_setup(test_growth_beside_a_way_out, begin),
+		cmocka_unit_test_setup(test_growth_has_a_lease, begin),
+		cmocka_unit_test_setup(test_returns_with_more, begin),
+		cmocka_unit_test_setup(test_bounds, begin),
+		cmocka_unit_test_setup(test_excess, begin),
+		cmocka_unit_test_setup(test_lost, begin),
+		cmocka_unit_test_setup(test_comes_in_vain, begin),
 		cmocka_unit_test_setup(test_random_failures, begin),
 	};
 
