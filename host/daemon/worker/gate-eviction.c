@@ -6,19 +6,27 @@ void daemon_gate_watch(void (*changed)(void))
 	daemon_gates.changed = changed;
 }
 
+/* A pause that is under way, or comes meanwhile, fails with the eviction: the level before that pause counts. */
+static void keep_levels(void)
+{
+	struct daemon_gate *gate, *after;
+
+	if (!daemon_gate_pauses(daemon_gates.group))
+		daemon_gates.before = daemon_gates.level;
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (!daemon_gate_pauses(gate->group))
+			gate->before = gate->asked;
+}
+
 void daemon_gate_evict(uint32_t ms)
 {
 	struct daemon_gate *gate, *after;
 
-	/* A pause that is under way, or comes meanwhile, fails with this: the level before that one counts. */
-	if (!daemon_gate_pauses_all())
-		daemon_gates.before = daemon_gates.level;
+	keep_levels();
 	daemon_gates.out_group = ++daemon_gates.groups;
 	daemon_gates.out = true;
 	daemon_gates.stayed = daemon_gates.resumed = false;
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
-		if (!daemon_gate_is_pausing(gate))
-			gate->before = gate->asked;
 		gate->group = daemon_gates.out_group;
 		gate->ms = ms;
 		gate->wanted = DAEMON_GATE_RELEASED;

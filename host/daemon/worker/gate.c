@@ -396,19 +396,14 @@ int daemon_gate_make(struct daemon_gate *gate, int *worker_end)
 	return 0;
 }
 
-bool daemon_gate_is_pausing(const struct daemon_gate *gate)
+bool daemon_gate_pauses(uint32_t group)
 {
-	return gate->group && gate->wanted > gate->level;
-}
+	struct daemon_gate *gate, *after;
 
-static bool is_pausing_with_all(const struct daemon_gate *gate)
-{
-	return gate->group == daemon_gates.group && daemon_gate_is_pausing(gate);
-}
-
-bool daemon_gate_pauses_all(void)
-{
-	return daemon_gate_any(is_pausing_with_all);
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (group && gate->group == group && gate->wanted > gate->level)
+			return true;
+	return false;
 }
 
 int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *options, const uint32_t *guest_pid,
@@ -425,7 +420,7 @@ int daemon_gate_start(struct daemon_gate *gate, const struct daemon_options *opt
 		return status;
 	gate->ms = daemon_gates.level == DAEMON_GATE_OPEN ? DAEMON_GATE_MS : daemon_gates.ms;
 	/* A pause that is complete does not depend on the new worker. */
-	if (daemon_gate_pauses_all()) {
+	if (daemon_gate_pauses(daemon_gates.group)) {
 		gate->group = daemon_gates.group;
 		gate->before = daemon_gates.before;
 	}
@@ -460,7 +455,7 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 	daemon_gates.groups++;
 	if (!guest_pid) {
 		/* A pause of all may be under way: the level before that one counts. */
-		if (!daemon_gate_pauses_all() && !daemon_gates.out)
+		if (!daemon_gate_pauses(daemon_gates.group) && !daemon_gates.out)
 			daemon_gates.before = daemon_gates.level;
 		daemon_gates.level = DAEMON_GATE_CLOSED;
 		daemon_gates.group = daemon_gates.groups;

@@ -25,9 +25,8 @@ void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wan
 
 void daemon_gate_tell_change(void);
 
-/* A pause of this gate is under way, or of all gates. */
-bool daemon_gate_is_pausing(const struct daemon_gate *gate);
-bool daemon_gate_pauses_all(void);
+/* A pause of these gates is under way: one of them has not reached its level. */
+bool daemon_gate_pauses(uint32_t group);
 
 /* The device memory that the worker was granted, in bytes. */
 uint64_t daemon_gate_memory(const struct daemon_gate *gate);

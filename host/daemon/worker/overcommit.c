@@ -36,6 +36,7 @@ static struct {
 	struct daemon_timer look, retry, missed;
 	enum place place;
 	uint64_t granted;       /* by the arbiter; of a VM that is out: what it has elsewhere, as the arbiter knows */
+	uint64_t left;          /* what the VM had when it went out */
 	uint64_t want;          /* of the WANT that has no answer yet; 0: none */
 	unsigned int cancelled; /* WANTs of 0 that have no answer yet */
 	uint64_t began, took;   /* ms: the last way out or in */
@@ -205,8 +206,8 @@ static uint64_t room(bool now)
 {
 	uint64_t draft = now ? capacity() / DAEMON_OVERCOMMIT_DRAFT : 0;
 
-	if (state.place == OUT && !now)
-		return 0;
+	if (state.place == OUT)
+		return now ? minus(state.left + draft, daemon_ledger_sum()) : 0;
 	return minus(state.granted + draft, daemon_ledger_sum());
 }
 
@@ -225,6 +226,7 @@ static void be_out(void)
 {
 	state.place = OUT;
 	state.took = daemon_now() - state.began;
+	state.left = daemon_ledger_sum();
 	say_out();
 }
 
