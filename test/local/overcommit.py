@@ -225,6 +225,41 @@ def unit():
         finish(first, second, other)
 
 
+def one_is_paused():
+    """A command of a process that the operator has paused is no need of its VM, though another process is not paused."""
+    with tenants(2, TWO) as vms:
+        paused, resting = start(vms[0]), start(vms[0], "copies")
+        resting.send_signal(signal.SIGSTOP)
+        vms[0].say("pause", paused.pid)
+        other = start(vms[1])
+        vms[0].holds(paused)
+        # Longer than the lease of the VM that is in.
+        time.sleep(3)
+        works(other)
+        check(vms[0].place() == "out" and vms[1].outs() == 0, "a VM goes out for a process that is paused")
+        vms[0].say("resume", paused.pid)
+        resting.send_signal(signal.SIGCONT)
+        for p in paused, resting, other:
+            works(p)
+        finish(paused, resting, other)
+
+
+def pause_is_crossed():
+    """A pause and an eviction that begins meanwhile fail together, and leave no process paused."""
+    with tenants(2, TWO) as vms:
+        first, busy = start(vms[0]), start(vms[0], "waits")
+        with subprocess.Popen([build("cli/vcuda"), "pause", "--timeout", "8", "--control", vms[0].control, *map(str, vms[0].all())],
+                              stderr=subprocess.DEVNULL) as pause:
+            wait_until(lambda: vms[0].state_of(first) == "paused", "the process without work is not paused")
+            other = start_soon(vms[1])
+            check(pause.wait(LIMIT) != 0, "a pause of work that does not end succeeds")
+        check(other.wait(LIMIT) == 3 and vms[0].place() == "in", "a VM goes out although its work does not end")
+        works(first)
+        late = subprocess.run([build("test/local/steady"), "0"], env=vms[0].env, stdout=subprocess.DEVNULL, timeout=LIMIT, check=False)
+        check(late.returncode == 0, f"a program that starts after the pause ended with {late.returncode}")
+        finish(first, busy)
+
+
 def refused():
     """A minimum for which there is no room, and sizes that differ."""
     with contextlib.ExitStack() as stack:
@@ -253,7 +288,7 @@ def overcommit_growth():
 
 
 def overcommit_limits():
-    for part in grows_too_much, late_program, operator, refused:
+    for part in grows_too_much, late_program, operator, one_is_paused, pause_is_crossed, refused:
         part()
 
 
@@ -305,6 +340,25 @@ def worker_ends():
         works(again)
         works(other)
         finish(again, other)
+
+
+def worker_hangs():
+    """A worker that does not take its memory back is killed: the other VM comes in again."""
+    with tenants(2, ONE) as vms:
+        first = start(vms[0])
+        vms[0].say("pause", *vms[0].all())
+        other = start(vms[1])
+        vms[0].holds(first)
+        worker = children(vms[0].pid)[0]
+        os.kill(worker, signal.SIGSTOP)
+        resume = subprocess.Popen([build("cli/vcuda"), "resume", "--control", vms[0].control, *map(str, vms[0].all())], stderr=subprocess.DEVNULL)
+        wait_until(lambda: not is_running(worker), "a worker that does not answer lives on")
+        resume.wait(LIMIT)
+        check("in time" in vms[0].log(), "no line says that the worker is killed")
+        check(first.wait(LIMIT) == 3, f"the program of a killed worker ended with {first.returncode}")
+        works(other)
+        wait_until(lambda: vms[1].place() == "in", "the other VM does not come in")
+        finish(other)
 
 
 def vcudad_ends():
@@ -414,5 +468,5 @@ def overcommit_random():
 
 
 def overcommit_ends():
-    for part in arbiter_ends, worker_ends, vcudad_ends, no_room_for_swap, work_does_not_end, no_arbiter:
+    for part in arbiter_ends, worker_ends, worker_hangs, vcudad_ends, no_room_for_swap, work_does_not_end, no_arbiter:
         part()
