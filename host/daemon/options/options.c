@@ -96,7 +96,7 @@ static const char help[] =
 	"its\n"
 	"                          next command (default: no VM makes room for others)\n"
 	"  --min-device-memory SIZE\n"
-	"                          of that memory, how much this VM can always have (default: 0)\n"
+	"                          of that memory, the part that no other VM grows into (default: 0)\n"
 	"  --swap-directory DIR    where memory of the software GPU goes that is released by `vcuda pause --release` "
 	"or\n"
 	"                          for another VM (default: /var/tmp)\n"

@@ -247,15 +247,15 @@ static void trace_first_call(unsigned int op, const char *when)
 	vcuda_trace_point(line);
 }
 
-/* What has done nothing when it fails. */
+/* Whether the command has done nothing when it fails. */
 static bool may_run_again(const struct vcuda_command *c)
 {
 	return c->op < VCUDA_OP_LIMIT && vcuda_call_table[c->op].quiet && !vcuda_call_table[c->op].waits;
 }
 
 /*
- * What has done nothing when there is no device memory for it: if other VMs can make room, it waits and runs again. The
- * others take what they need at once, which is little.
+ * Whether the command has done nothing when there is no device memory for it: if other VMs can make room, it waits and
+ * runs again. Other commands take what they need at once, which is little.
  */
 static bool may_wait_for_room(const struct vcuda_command *c)
 {
