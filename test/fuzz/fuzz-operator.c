@@ -30,8 +30,12 @@ const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-operator"};
 		}                                                                                                      \
 	} while (0)
 
-static const struct daemon_options usual = {
-	.vhost_socket = "vm.sock", .control = "none", .name = "tenant-1", .max_contexts = 4, .max_pinned = 64u << 20};
+static const struct daemon_options usual = {.backend = "cpu",
+					    .vhost_socket = "vm.sock",
+					    .control = "none",
+					    .name = "tenant-1",
+					    .max_contexts = 4,
+					    .max_pinned = 64u << 20};
 static struct daemon_options options;
 static struct daemon_loop loop;
 static struct daemon_vhost vhost = {.fd = -1};
