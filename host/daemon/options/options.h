@@ -39,7 +39,7 @@ struct daemon_options {
 	const char *arbiter;   /* the path of the arbiter's socket; NULL: the default */
 	char *arbiter_program; /* vcuda-arbiter; NULL: there is none */
 	uint64_t overcommit;   /* bytes of the device that the VMs with this option share; 0: it is not shared so */
-	uint64_t min_device_memory;  /* bytes of these that the VM can always have */
+	uint64_t min_device_memory;  /* bytes of these that no other VM grows into */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
