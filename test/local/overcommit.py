@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -13,7 +14,7 @@ import time
 from faults import full_disk, is_running
 from harness import LIMIT, build, check, children, daemon, random_seed, wait_until
 from pause import BALLAST_MIB, Daemon, finish, rounds, start, stands, vcuda, works
-from shares import arbiter_of
+from shares import REGISTER, arbiter_alone, arbiter_of, message
 
 # How often; the long suite says more.
 TIMES = 10 * int(os.environ.get("VCUDA_TEST_TIMES", "1"))
@@ -308,6 +309,29 @@ def arbiter_ends():
         finish(*programs)
 
 
+WANT, GRANT = 11, 16
+
+
+def granted(peer, size):
+    """Asks the arbiter for so many bytes, and waits until it grants them."""
+    peer.send(message(WANT, size=size))
+    while struct.unpack_from("I", peer.recv(128))[0] != GRANT:
+        pass
+
+
+def connection_ends():
+    """The memory of a vcudad whose connection ends does not become free at once: its VM may be there still."""
+    with contextlib.ExitStack() as stack:
+        holder, other = arbiter_alone(stack, 2)
+        holder.send(message(REGISTER, 0, 80, 100))
+        other.send(message(REGISTER, 0, 0, 100))
+        granted(other, 10)
+        ended = time.monotonic()
+        holder.close()
+        granted(other, 90)
+        check(time.monotonic() - ended >= 1, "the memory of a vcudad whose connection has ended is free at once")
+
+
 def swap_files(vm):
     """Descriptors of vcudad and its workers on files without a name in the folder for released memory."""
     found = 0
@@ -468,5 +492,5 @@ def overcommit_random():
 
 
 def overcommit_ends():
-    for part in arbiter_ends, worker_ends, worker_hangs, vcudad_ends, no_room_for_swap, work_does_not_end, no_arbiter:
+    for part in arbiter_ends, connection_ends, worker_ends, worker_hangs, vcudad_ends, no_room_for_swap, work_does_not_end, no_arbiter:
         part()

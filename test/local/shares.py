@@ -236,9 +236,25 @@ def ends():
 REGISTER, ACTIVE = 1, 2
 
 
-def message(kind):
-    """Of protocol/ipc/arbiter.h, with a share of 1."""
-    return struct.pack("8I5Q", kind, 0, 2, 1, *[0] * 9)
+def message(kind, share=1, size=0, capacity=0):
+    """Of protocol/ipc/arbiter.h."""
+    return struct.pack("8I5Q", kind, 0, 3, share, *[0] * 4, size, 0, capacity, 0, 0)
+
+
+def arbiter_alone(stack, count):
+    """An arbiter, and so many sockets that are connected to it."""
+    path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    listener.bind(path)
+    listener.listen()
+    arbiter = subprocess.Popen(["sh", "-c", f"exec {build('host/arbiter/vcuda-arbiter')} 1 3<&0"], stdin=listener)
+    stack.callback(arbiter.wait, LIMIT)
+    stack.callback(arbiter.terminate)
+    peers = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) for _ in range(count)]
+    for peer in peers:
+        peer.connect(path)
+        peer.settimeout(LIMIT)
+    return peers
 
 
 def hung_up(peer):
@@ -251,17 +267,8 @@ def hung_up(peer):
 def does_not_read():
     """A vcudad that was stopped for long misses messages. It must register anew, or it may wait for ever."""
     with contextlib.ExitStack() as stack:
-        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
-        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        listener.bind(path)
-        listener.listen()
-        arbiter = subprocess.Popen(["sh", "-c", f"exec {build('host/arbiter/vcuda-arbiter')} 1 3<&0"], stdin=listener)
-        stack.callback(arbiter.wait, LIMIT)
-        stack.callback(arbiter.terminate)
-        stopped, other = (stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) for _ in range(2))
+        stopped, other = arbiter_alone(stack, 2)
         for peer in stopped, other:
-            peer.connect(path)
-            peer.settimeout(LIMIT)
             for kind in REGISTER, ACTIVE:
                 peer.send(message(kind))
         while not hung_up(stopped):
