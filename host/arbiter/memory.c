@@ -270,7 +270,7 @@ static void serve_first(struct memory *memory, struct memory_vm *vm, uint64_t no
 	vm->lease_until = most(vm->lease_until, now + longest_lease(memory));
 }
 
-/* Growth that fits, of VMs whose wants are not the first. What goes out for the first one stays for that. */
+/* Growth that fits, of VMs whose wants are not the first. The first want keeps the room that VMs going out leave. */
 static void serve_others(struct memory *memory, const struct memory_vm *first)
 {
 	vcuda_list_for_each (entry, &memory->vms) {

@@ -110,7 +110,7 @@ struct daemon_ledger_growth {
 /* Before there are workers. `growth` stays valid. */
 void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth);
 
-/* The bytes that the worker waits for that has waited longest, of those that count. 0: none waits. */
+/* The worker that has waited longest waits for so many bytes. Workers that do not count are left out. 0: none waits. */
 uint64_t daemon_ledger_wanted(void);
 
 /*

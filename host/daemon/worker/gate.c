@@ -276,7 +276,7 @@ static void checkpointed(void *owner, enum daemon_checkpoint_end end)
 	daemon_gate_tell_change();
 }
 
-/* The arbiter must know which memory is on the device. Of this worker nothing says so. */
+/* The arbiter must know which memory is on the device, and this worker does not say it. */
 static bool holds_others_up(const struct daemon_gate *gate)
 {
 	return daemon_gates.changed && (gate->sent == VCUDA_GATE_RELEASE || gate->sent == VCUDA_GATE_RESTORE);

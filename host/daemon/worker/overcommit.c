@@ -180,7 +180,7 @@ static void update_out(uint64_t needs)
 	come_in();
 }
 
-/* What has come back meanwhile may be enough for a worker that waits. */
+/* Memory that another worker has given back may be enough for one that waits. */
 static void update_in(uint64_t needs)
 {
 	if (needs > state.granted) {
@@ -241,7 +241,7 @@ static void end_way_out(void)
 	}
 }
 
-/* What did not come back keeps no memory from other VMs. */
+/* A VM whose memory did not come back leaves its part to other VMs. */
 static void end_way_in(void)
 {
 	if (daemon_gate_is_stuck()) {
