@@ -1,154 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* VMs that share more memory than there is, by a clock of the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "memory.h"
-#include "test/seed.h"
-
-#define MS 1000000ull
-#define SECOND (1000 * MS)
-#define CAPACITY 1000u
-#define WAY (50 * MS)
-
-/* A VM as its vcudad sees it. */
-struct tenant {
-	struct memory_vm vm;
-	uint64_t bytes, want; /* what it has; what it waits for, 0: nothing */
-	uint64_t since;       /* when it began to wait */
-	uint64_t arrives;     /* when its way out or in ends; 0: it is on no way */
-	uint64_t way, leased; /* how long its ways take; until when the arbiter must leave it alone */
-	uint64_t longest;     /* wait */
-	unsigned int outs, grants, refusals;
-	bool out, fails;
-};
-
-static struct memory memory;
-static struct tenant tenants[8];
-static unsigned int tenant_count;
-static uint64_t now, random_state;
-
-static uint64_t random_below(uint64_t limit)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (random_state >> 11) % limit;
-}
-
-static void end_wait(struct tenant *t)
-{
-	assert_int_not_equal(t->want, 0);
-	if (now - t->since > t->longest)
-		t->longest = now - t->since;
-	t->want = 0;
-}
-
-static void go_out(struct tenant *t)
-{
-	bool idle = !t->vm.active && now - t->vm.idle_since >= MEMORY_IDLE_NS;
-
-	assert_false(t->out || t->arrives);
-	assert_true(idle || now >= t->leased);
-	t->arrives = now + t->way;
-}
-
-static void tell(struct memory_vm *vm, enum memory_word word, uint64_t bytes)
-{
-	struct tenant *t = vm->owner;
-
-	if (word == MEMORY_GO_OUT) {
-		go_out(t);
-	} else if (word == MEMORY_REFUSE) {
-		assert_int_equal(bytes, t->want);
-		t->refusals++;
-		if (bytes)
-			end_wait(t);
-	} else {
-		assert_true(bytes >= t->want);
-		t->grants++;
-		end_wait(t);
-		t->bytes = bytes;
-		if (t->out)
-			t->arrives = now + t->way;
-	}
-}
-
-static struct tenant *add_with(uint64_t minimum, uint64_t bytes, bool out)
-{
-	struct tenant *t = &tenants[tenant_count++];
-	struct memory_vm said = {.owner = t, .capacity = CAPACITY, .minimum = minimum, .bytes = bytes};
-
-	*t = (struct tenant){.bytes = bytes, .way = WAY, .out = out};
-	assert_true(memory_add(&memory, &t->vm, &said, out, now));
-	return t;
-}
-
-static struct tenant *add(uint64_t bytes)
-{
-	return add_with(0, bytes, false);
-}
-
-static void want(struct tenant *t, uint64_t bytes)
-{
-	if (!t->want)
-		t->since = now;
-	t->want = bytes;
-	memory_want(&memory, &t->vm, bytes, 0);
-}
-
-static void arrive(struct tenant *t)
-{
-	t->arrives = 0;
-	if (t->out) {
-		uint64_t lease = MEMORY_LEASE * (t->vm.out_ns + t->way);
-
-		t->out = false;
-		t->leased = now + (lease > MEMORY_LEAST_LEASE_NS ? lease : MEMORY_LEAST_LEASE_NS);
-		memory_came_in(&t->vm, t->way, now);
-	} else if (t->fails) {
-		memory_failed(&t->vm, now);
-	} else {
-		t->out = true;
-		t->outs++;
-		memory_went_out(&t->vm, t->bytes, t->way);
-	}
-}
-
-static void check_sum(void)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < tenant_count; i++)
-		if (!tenants[i].out || tenants[i].arrives)
-			sum += tenants[i].bytes;
-	assert_true(sum <= CAPACITY);
-}
-
-/* A millisecond after the other, or sooner where the arbiter wants it. */
-static void run_for(uint64_t time)
-{
-	for (uint64_t end = now + time; now < end; now += MS) {
-		for (unsigned int i = 0; i < tenant_count; i++)
-			if (tenants[i].arrives && now >= tenants[i].arrives)
-				arrive(&tenants[i]);
-		memory_step(&memory, now);
-		check_sum();
-	}
-}
-
-static int begin(void **state)
-{
-	(void)state;
-	tenant_count = 0;
-	now = SECOND;
-	memory_init(&memory, now, tell);
-	return 0;
-}
+#include "tenants.h"
 
 static void test_waits_until_all_are_there(void **state)
 {
@@ -462,7 +314,7 @@ static void test_growth_has_a_lease(void **state)
 	assert_true(b->outs == 1 && !a->out);
 }
 
-/* What a VM has taken beyond its grant comes back with it, and is no growth that others could refuse. */
+/* Memory beyond the grant comes back with its VM, and is no growth that others could refuse. */
 static void test_returns_with_more(void **state)
 {
 	struct tenant *a = add(500), *b = add_with(400, 400, false);
@@ -552,82 +404,6 @@ static void test_comes_in_vain(void **state)
 	assert_int_equal(b->grants, 1);
 }
 
-/* ---- many VMs at random ---- */
-
-static void live(struct tenant *t)
-{
-	unsigned int what = (unsigned int)random_below(400);
-
-	if (t->arrives || t->want)
-		return;
-	if (what == 0)
-		memory_set_active(&t->vm, !t->vm.active, now);
-	if (t->out && what < 40) {
-		memory_set_active(&t->vm, true, now);
-		want(t, t->bytes ? t->bytes : 1);
-	} else if (!t->out && what < 3) {
-		want(t, t->bytes + 1 + random_below(CAPACITY / 3));
-	} else if (!t->out && what < 6) {
-		t->bytes = random_below(t->bytes + 1);
-		memory_have(&t->vm, t->bytes);
-	}
-}
-
-static void live_for(uint64_t time)
-{
-	for (uint64_t end = now + time; now < end;) {
-		for (unsigned int i = 0; i < tenant_count; i++)
-			live(&tenants[i]);
-		run_for(MS);
-	}
-}
-
-/* All wants of `tenant_count` VMs have an answer in the time of that many leases and ways. */
-static void test_random(void **state)
-{
-	uint64_t lease = MEMORY_LEASE * 2 * 300 * MS, bound;
-
-	(void)state;
-	for (unsigned int i = 0, count = 2 + (unsigned int)random_below(4); i < count; i++) {
-		struct tenant *t = add_with(random_below(CAPACITY / 8), 0, false);
-
-		t->way = MS + random_below(300 * MS);
-	}
-	live_for(600 * SECOND);
-	bound = tenant_count * (lease + 2 * 300 * MS);
-	assert_true(memory_longest_wait(&memory) <= bound);
-	run_for(bound);
-	for (unsigned int i = 0; i < tenant_count; i++) {
-		assert_int_equal(tenants[i].want, 0);
-		assert_true(tenants[i].longest <= bound);
-	}
-}
-
-/* With VMs that cannot go out at times, and VMs that end: all have an answer at some time. */
-static void test_random_failures(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 4; i++)
-		add(0)->way = MS + random_below(300 * MS);
-	for (int i = 0; i < 40; i++) {
-		struct tenant *t = &tenants[random_below(tenant_count)];
-
-		tenants[random_below(tenant_count)].fails ^= true;
-		live_for(10 * SECOND);
-		if (i % 8)
-			continue;
-		memory_remove(&memory, &t->vm);
-		*t = (struct tenant){.way = t->way};
-		assert_true(
-			memory_add(&memory, &t->vm, &(struct memory_vm){.owner = t, .capacity = CAPACITY}, false, now));
-	}
-	for (unsigned int i = 0; i < tenant_count; i++)
-		tenants[i].fails = false;
-	run_for(100 * SECOND);
-	for (unsigned int i = 0; i < tenant_count; i++)
-		assert_int_equal(tenants[i].want, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -646,9 +422,6 @@ int main(void)
 		cmocka_unit_test_setup(test_minimums, begin),
 		cmocka_unit_test_setup(test_larger_than_the_device, begin),
 		cmocka_unit_test_setup(test_goes_by_itself, begin),
-		cmocka_unit_test_setup(test_random, begin),
-		cmocka_unit_test_setup(test_random, begin),
-		cmocka_unit_test_setup(test_random, begin),
 		cmocka_unit_test_setup(test_growth_beside_a_way_out, begin),
 		cmocka_unit_test_setup(test_growth_has_a_lease, begin),
 		cmocka_unit_test_setup(test_returns_with_more, begin),
@@ -656,9 +429,7 @@ int main(void)
 		cmocka_unit_test_setup(test_excess, begin),
 		cmocka_unit_test_setup(test_lost, begin),
 		cmocka_unit_test_setup(test_comes_in_vain, begin),
-		cmocka_unit_test_setup(test_random_failures, begin),
 	};
 
-	random_state = test_seed_state(test_seed());
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

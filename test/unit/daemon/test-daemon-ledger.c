@@ -173,7 +173,7 @@ static void test_growth(void)
 	check(ask(worker, m).bytes == MIB);
 	check(answer_to(other_worker, VCUDA_LEDGER_TAKE_NOW, 1) == VCUDA_LEDGER_NO_ROOM);
 
-	/* What one thread is granted does not end the wait of another thread of that worker. */
+	/* A grant to one thread does not end the wait of another thread of that worker. */
 	check(daemon_ledger_wanted() == 2 * MIB);
 	granted_to_vm = 8 * MIB;
 	daemon_ledger_end_wait(false);
