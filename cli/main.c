@@ -34,6 +34,8 @@ static int help(void)
 	     "        shows VMs and guest processes, what they use of their quotas, and refusals\n"
 	     "  pause [--timeout SECONDS] PID, pause --vm VM, resume PID, resume --vm VM\n"
 	     "        holds back the CUDA work of a process, or of a VM, and lets it go on\n"
+	     "  move --gpu N PID, move --gpu N --vm VM\n"
+	     "        moves the device memory of a process, or of a VM, to another GPU\n"
 	     "  bench [--quick] [--only GROUP,...] [--json FILE] [--plots DIR] ...\n"
 	     "        times programs natively and on virtio-cuda, side by side\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
@@ -62,6 +64,8 @@ int main(int argc, char **argv)
 		return cli_pause(argc - 1, argv + 1);
 	if (!strcmp(command, "resume"))
 		return cli_resume(argc - 1, argv + 1);
+	if (!strcmp(command, "move"))
+		return cli_move(argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {

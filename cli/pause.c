@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `vcuda pause` and `vcuda resume`. */
+/* `vcuda pause`, `vcuda resume` and `vcuda move`. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,13 @@
 #define DEFAULT_SECONDS 5
 #define MOST_SECONDS 3600
 #define POLL_MS 20
+#define MOST_GPU 63
 
 struct arguments {
 	const char *control, *vm;
 	unsigned long seconds;
 	unsigned int pid; /* 0: none given */
+	int gpu;          /* -1: none given */
 	bool release;
 };
 
@@ -33,14 +35,19 @@ static int usage(FILE *out)
 	      "       vcuda pause [--release] [--timeout SECONDS] --vm VM [PID]\n"
 	      "       vcuda resume PID\n"
 	      "       vcuda resume --vm VM [PID]\n"
+	      "       vcuda move --gpu N [--timeout SECONDS] PID\n"
+	      "       vcuda move --gpu N [--timeout SECONDS] --vm VM [PID]\n"
 	      "\n"
 	      "pause lets running CUDA work of a process end and holds back what comes next, until resume. The "
 	      "process\n"
 	      "goes on, and sees slow calls. Its memory stays on the device. With --vm all processes of the VM are\n"
 	      "paused, also those that start later, or, with PID, the process of that number in the guest. Without\n"
 	      "--vm PID is a local program, or the worker that `vcuda top` shows. If work does not end in time,\n"
-	      "nothing is paused. resume returns when all memory is back.\n"
+	      "nothing is paused. resume returns when all memory is back. move releases the device memory of a "
+	      "process,\n"
+	      "as pause --release does, has it come back on another GPU of the same kind, and resumes the process.\n"
 	      "\n"
+	      "  --gpu N            the GPU to move to, numbered from 0 as CUDA numbers the host's GPUs\n"
 	      "  --release          also give the processes' device memory to others: it moves to the host's memory,\n"
 	      "                     with the software GPU to a file (vcudad --swap-directory)\n"
 	      "  --timeout SECONDS  how long running work may take, 5 unless told\n"
@@ -60,14 +67,17 @@ static bool parse_number(const char *text, unsigned long most, unsigned long *nu
 /* 1: go on; 0: help was asked for; -1: a usage error. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
-	static const struct option options[] = {
-		{"control", required_argument, NULL, 'c'}, {"vm", required_argument, NULL, 'v'},
-		{"release", no_argument, NULL, 'r'},       {"timeout", required_argument, NULL, 't'},
-		{"help", no_argument, NULL, 'h'},          {0}};
-	unsigned long pid = 0;
+	static const struct option options[] = {{"control", required_argument, NULL, 'c'},
+						{"vm", required_argument, NULL, 'v'},
+						{"release", no_argument, NULL, 'r'},
+						{"timeout", required_argument, NULL, 't'},
+						{"gpu", required_argument, NULL, 'g'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
+	unsigned long pid = 0, gpu;
 	int option;
 
-	*arguments = (struct arguments){.seconds = DEFAULT_SECONDS};
+	*arguments = (struct arguments){.seconds = DEFAULT_SECONDS, .gpu = -1};
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (option == 'c')
 			arguments->control = optarg;
@@ -75,6 +85,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 			arguments->vm = optarg;
 		else if (option == 'r')
 			arguments->release = true;
+		else if (option == 'g' && parse_number(optarg, MOST_GPU, &gpu))
+			arguments->gpu = (int)gpu;
 		else if (option == 'h')
 			return 0;
 		else if (option != 't' || !parse_number(optarg, MOST_SECONDS, &arguments->seconds))
@@ -157,6 +169,7 @@ static void report(const struct control_process *process, const char *wish)
 			   "another one, which --release would lose"},
 		{"driver", "NVIDIA's driver does not do it, for example because the device has too little memory now "
 			   "(see vcudad's log)"},
+		{"quota", "its memory would exceed the quota of the VM on that GPU (--max-device-memory)"},
 		{"checkpoint", "vcuda-checkpoint cannot be started (see vcudad's log)"},
 	};
 	const char *why = process->pause_failure;
@@ -220,38 +233,75 @@ static bool wait_for_target(const struct target *target, struct view *view, cons
 	return good && !view->failed;
 }
 
+/* Returns whether all of the target is paused. */
+static bool pause_target(const struct arguments *arguments, const struct target *target, bool release)
+{
+	struct view view;
+	char more[32];
+
+	snprintf(more, sizeof(more), " %lu%s", arguments->seconds * 1000, release ? " release" : "");
+	if (!request(target, "pause", more) || !wait_for_target(target, &view, "paused"))
+		return false;
+	if (view.running)
+		cli_message("process %u is not paused: it was resumed, or another one could not be paused (see "
+			    "vcudad's log)",
+			    view.running);
+	return !view.running;
+}
+
+static bool resume_target(const struct target *target)
+{
+	struct view view;
+
+	return request(target, "resume", "") && wait_for_target(target, &view, "resumed");
+}
+
+/* Where the memory cannot come back on the GPU, it comes back where it was. */
+static bool move_target(const struct arguments *arguments, const struct target *target)
+{
+	struct view view;
+	char more[16];
+
+	snprintf(more, sizeof(more), " %d", arguments->gpu);
+	if (!pause_target(arguments, target, true))
+		return false;
+	if (request(target, "move", more) && wait_for_target(target, &view, "moved"))
+		return true;
+	if (resume_target(target))
+		cli_message("all goes on with its memory where it was, or where it has moved");
+	return false;
+}
+
 int cli_pause(int argc, char **argv)
 {
 	struct arguments arguments;
 	struct target target;
-	struct view view;
-	char more[32];
 	int go = parse(argc, argv, &arguments);
 
-	if (go <= 0)
+	if (go <= 0 || arguments.gpu >= 0)
 		return usage(go ? stderr : stdout);
-	snprintf(more, sizeof(more), " %lu%s", arguments.seconds * 1000, arguments.release ? " release" : "");
-	if (!find_target(&arguments, &target) || !request(&target, "pause", more) ||
-	    !wait_for_target(&target, &view, "paused"))
-		return CLI_FAILED;
-	if (!view.running)
-		return 0;
-	cli_message("process %u is not paused: it was resumed, or another one could not be paused (see vcudad's log)",
-		    view.running);
-	return CLI_FAILED;
+	return find_target(&arguments, &target) && pause_target(&arguments, &target, arguments.release) ? 0
+													: CLI_FAILED;
 }
 
 int cli_resume(int argc, char **argv)
 {
 	struct arguments arguments;
 	struct target target;
-	struct view view;
 	int go = parse(argc, argv, &arguments);
 
-	if (go <= 0)
+	if (go <= 0 || arguments.gpu >= 0)
 		return usage(go ? stderr : stdout);
-	return find_target(&arguments, &target) && request(&target, "resume", "") &&
-			       wait_for_target(&target, &view, "resumed")
-		       ? 0
-		       : CLI_FAILED;
+	return find_target(&arguments, &target) && resume_target(&target) ? 0 : CLI_FAILED;
+}
+
+int cli_move(int argc, char **argv)
+{
+	struct arguments arguments;
+	struct target target;
+	int go = parse(argc, argv, &arguments);
+
+	if (go <= 0 || arguments.gpu < 0 || arguments.release)
+		return usage(go ? stderr : stdout);
+	return find_target(&arguments, &target) && move_target(&arguments, &target) ? 0 : CLI_FAILED;
 }

@@ -16,4 +16,7 @@ bool driver_open(void);
 bool driver_release(pid_t process);
 bool driver_restore(pid_t process);
 
+/* As driver_restore(), with two devices in each other's place. */
+bool driver_move(pid_t process, unsigned int from, unsigned int to);
+
 #endif

@@ -2,6 +2,7 @@
 /* vcuda-checkpoint: protocol/ipc/checkpoint.h. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -28,19 +29,38 @@ static pid_t process_of_pidfd(void)
 	return process;
 }
 
+static bool parse_device(const char *text, unsigned int *device)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	*device = (unsigned int)number;
+	return *text >= '0' && *text <= '9' && !*end && number < 1000;
+}
+
+static bool run(int argc, char **argv, pid_t process, bool *done)
+{
+	unsigned int from, to;
+
+	if (argc == 2 && !strcmp(argv[1], "release"))
+		*done = driver_open() && driver_release(process);
+	else if (argc == 2 && !strcmp(argv[1], "restore"))
+		*done = driver_open() && driver_restore(process);
+	else if (argc == 4 && !strcmp(argv[1], "restore") && parse_device(argv[2], &from) && parse_device(argv[3], &to))
+		*done = driver_open() && driver_move(process, from, to);
+	else
+		return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	bool releases = argc == 2 && !strcmp(argv[1], "release");
 	pid_t process = process_of_pidfd();
+	bool done = false;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if ((!releases && (argc != 2 || strcmp(argv[1], "restore"))) || process <= 0) {
-		vcuda_log("usage: vcuda-checkpoint release|restore, with a pidfd as descriptor %d",
+	if (process <= 0 || !run(argc, argv, process, &done))
+		vcuda_log("usage: vcuda-checkpoint release, or restore [FROM TO], with a pidfd as descriptor %d",
 			  VCUDA_CHECKPOINT_FD);
-		return VCUDA_CHECKPOINT_REFUSED;
-	}
-	if (!driver_open())
-		return VCUDA_CHECKPOINT_REFUSED;
-	return (releases ? driver_release(process) : driver_restore(process)) ? VCUDA_CHECKPOINT_DONE
-									      : VCUDA_CHECKPOINT_REFUSED;
+	return done ? VCUDA_CHECKPOINT_DONE : VCUDA_CHECKPOINT_REFUSED;
 }

@@ -130,6 +130,26 @@ static void handle_resume(char *rest, unsigned int user, FILE *answer)
 	answer_count(pid, daemon_gate_resume(pid), "resumed", answer);
 }
 
+/* The memory has been released. */
+static void handle_move(char *rest, unsigned int user, FILE *answer)
+{
+	const char *word = next_word(&rest), *number = next_word(&rest), *refusal;
+	uint64_t gpu;
+	uint32_t pid;
+
+	if (!parse_process(word, &pid) || !number || !daemon_parse_number(number, &gpu) || gpu >= VCUDA_LEDGER_GPUS) {
+		fputs("error give the number of a guest process, or all, and the number of a GPU\n", answer);
+		return;
+	}
+	refusal = daemon_gate_move(pid, (unsigned int)gpu);
+	if (refusal) {
+		fprintf(answer, "error %s\n", refusal);
+		return;
+	}
+	vcuda_log("user %u of the host moves %s to GPU %u", user, word, (unsigned int)gpu);
+	answer_count(pid, daemon_gate_resume(pid), "moving", answer);
+}
+
 /* `user` of the host has changed the quota, which was `before`. */
 static void log_set(enum daemon_quota quota, const char *value, uint64_t before, unsigned int user)
 {
@@ -206,6 +226,8 @@ void daemon_control_handle(struct daemon_control *control, char *line, unsigned 
 		handle_pause(line, user, answer);
 	else if (request && !strcmp(request, "resume"))
 		handle_resume(line, user, answer);
+	else if (request && !strcmp(request, "move"))
+		handle_move(line, user, answer);
 	else
-		fputs("error there is no such request; there are status, kill, set, pause, resume\n", answer);
+		fputs("error there is no such request; there are status, kill, set, pause, resume, move\n", answer);
 }

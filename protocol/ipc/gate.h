@@ -26,6 +26,11 @@ enum vcuda_gate_type {
 	VCUDA_GATE_RELEASE,
 	/* Reads device memory back from the file. The file is the worker's until then. */
 	VCUDA_GATE_RESTORE,
+	/*
+	 * While the gate is closed: vcuda-checkpoint has put two GPUs in each other's place. The worker's memory on
+	 * gpus[0] is on gpus[1] from now on, and the reverse. The answer's state is VCUDA_GATE_DONE.
+	 */
+	VCUDA_GATE_SWAP,
 };
 
 enum vcuda_gate_state {
@@ -41,8 +46,8 @@ enum vcuda_gate_state {
 struct vcuda_gate_message {
 	uint32_t type; /* enum vcuda_gate_type; the answer repeats it */
 	uint32_t milliseconds;
-	uint32_t state; /* of the answer */
-	uint32_t reserved;
+	uint32_t state;   /* of the answer */
+	uint16_t gpus[2]; /* of SWAP, in the numbers of the ledger (ledger.h) */
 };
 
 #endif

@@ -11,7 +11,7 @@ import vmm
 from puppet import MIB, NOTE, SYNC
 from vmm import wait
 
-CLOSE, OPEN, RELEASE, RESTORE = range(1, 5)
+CLOSE, OPEN, RELEASE, RESTORE, SWAP = range(1, 6)
 DONE, COMMAND_RUNS, DEVICE_BUSY, OUT_OF_MEMORY, NO_ROOM, NOT_SUPPORTED, SHARED = range(7)  # enum vcuda_gate_state
 RUNNING, _, CHECKPOINTED = '012'  # of fake-driver/cuda.c
 
@@ -55,6 +55,13 @@ class Driver(puppet.DriverCase):
             self.becomes(worker, 'running')
             self.assertEqual(self.at_driver(worker), RUNNING)
 
+    def moved(self, worker):
+        path = os.path.join(self.folder, f'moved-{worker.pid}')
+        if not os.path.exists(path):
+            return ''
+        with open(path) as file:
+            return file.read()
+
     def helpers(self, *workers):
         return set(self.daemon.workers()) - {worker.pid for worker in workers}
 
@@ -82,6 +89,62 @@ class Driver(puppet.DriverCase):
             self.assertIn(failure, (self.state(a)[1], self.state(b)[1]))
         self.assertIn(f'vcuda-checkpoint: cuCheckpointProcessCheckpoint of process {b.pid}: CUDA_ERROR_OPERATING_SYSTEM',
                       self.daemon.log())
+
+    def test_move(self):
+        """The driver is told of each GPU, and the worker hears of it. A move to the GPU where the memory is changes nothing."""
+        self.moves = 0
+        a, b = self.worker(), self.worker()
+        a.tell(NOTE, 100 * MIB)
+        a.ask(SYNC)
+        for gpu in 1, 0, 0:
+            self.pause(a, b)
+            for worker in a, b:
+                self.becomes(worker, 'released')
+            self.assertEqual(self.daemon.ask(f'move all {gpu}')[0], 'ok')
+            for worker in a, b:
+                if self.moves < 2:
+                    worker.answer(SWAP)
+                worker.answer(OPEN)
+                self.becomes(worker, 'running')
+                self.assertEqual(self.at_driver(worker), RUNNING)
+            self.moves += 1
+        for worker in a, b:
+            self.assertEqual(self.moved(worker), 'ab ba ' * 2)
+
+    def test_move_is_refused(self):
+        """By the driver, for a GPU that is not there, and before the memory is released: it comes back where it was."""
+        a = self.worker()
+        a.tell(NOTE, 100 * MIB)
+        a.ask(SYNC)
+        self.assertIn('not released', self.daemon.ask('move all 1')[0])
+        for gpu, refusal in (1, 'refuse-restore'), (7, None):
+            self.pause(a)
+            self.becomes(a, 'released')
+            if refusal:
+                self.driver(refusal)
+            self.assertEqual(self.daemon.ask(f'move all {gpu}')[0], 'ok')
+            self.becomes(a, 'released', 'driver')
+            if refusal:
+                self.driver_works(refusal)
+            self.resume(a)
+        self.assertIn('cannot move from device 0 to device 7: there are 2 devices', self.daemon.log())
+
+    def test_move_is_broken_off(self):
+        """The program is killed after the memory has moved: the next one ends the move."""
+        a = self.worker()
+        a.tell(NOTE, 100 * MIB)
+        a.ask(SYNC)
+        self.pause(a)
+        self.becomes(a, 'released')
+        self.driver('crash-unlock')
+        self.assertEqual(self.daemon.ask('move all 1')[0], 'ok')
+        self.becomes(a, 'released', 'driver')
+        self.driver_works('crash-unlock')
+        self.assertEqual(self.daemon.ask('resume all')[0], 'ok')
+        a.answer(SWAP)
+        a.answer(OPEN)
+        self.becomes(a, 'running')
+        self.assertEqual(self.moved(a), 'ab ba ')
 
     def test_the_memory_cannot_come_back(self):
         """The worker stays paused, and its memory where it is, until a resume succeeds."""

@@ -553,3 +553,38 @@ void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, 
 	atomic_fetch_add(&ledger.page->granted[gpu], bytes - row->surplus[gpu]);
 	row->surplus[gpu] = bytes;
 }
+
+/* ---- moves ---- */
+
+unsigned int daemon_ledger_row_gpu(const struct daemon_ledger_row *row)
+{
+	unsigned int most = 0;
+
+	for (unsigned int gpu = 1; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		if (count_of(row, gpu) > count_of(row, most))
+			most = gpu;
+	return most;
+}
+
+static bool may_get(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int from)
+{
+	return daemon_ledger_granted(gpu) - count_of(row, gpu) + count_of(row, from) <= daemon_ledger_limit();
+}
+
+bool daemon_ledger_row_may_swap(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int other)
+{
+	return may_get(row, gpu, other) && may_get(row, other, gpu);
+}
+
+void daemon_ledger_row_swap(struct daemon_ledger_row *row, unsigned int gpu, unsigned int other)
+{
+	uint64_t granted = row->granted[gpu], others = row->granted[other];
+
+	daemon_ledger_set_surplus(row, gpu, 0);
+	daemon_ledger_set_surplus(row, other, 0);
+	row->times[gpu] = row->times[other] = 0;
+	take_back(row, gpu, granted);
+	take_back(row, other, others);
+	grant(row, gpu, others);
+	grant(row, other, granted);
+}

@@ -66,6 +66,13 @@ void daemon_ledger_each(void (*call)(struct daemon_ledger_row *row, void *argume
 /* Has `bytes` count in the row beside the grants, whatever the limits are. */
 void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, uint64_t bytes);
 
+/* The GPU on which the worker has most memory. */
+unsigned int daemon_ledger_row_gpu(const struct daemon_ledger_row *row);
+
+/* The worker's memory of two GPUs changes places. False: a limit would be exceeded on one of them. */
+bool daemon_ledger_row_may_swap(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
+void daemon_ledger_row_swap(struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
+
 /* What workers do, of a VM with a share or with overcommit (protocol/turns.h). */
 struct daemon_ledger_work {
 	bool wanted, running;

@@ -2,6 +2,7 @@
 #include "worker/checkpoint.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +32,20 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 	free(checkpoint);
 }
 
-struct daemon_checkpoint *daemon_checkpoint_start(struct daemon_loop *loop, char *program, int pidfd, bool release,
+struct daemon_checkpoint *daemon_checkpoint_start(struct daemon_loop *loop, char *program, int pidfd,
+						  const struct daemon_checkpoint_step *step,
 						  void (*done)(void *owner, enum daemon_checkpoint_end end),
 						  void *owner)
 {
-	char *arguments[] = {program, release ? "release" : "restore", NULL};
+	char from[12], to[12];
+	bool moves = !step->release && step->from != step->to;
+	char *arguments[] = {program, step->release ? "release" : "restore", moves ? from : NULL, moves ? to : NULL,
+			     NULL};
 	struct daemon_checkpoint *checkpoint = calloc(1, sizeof(*checkpoint));
 	int status = -ENOMEM;
 
+	snprintf(from, sizeof(from), "%u", step->from);
+	snprintf(to, sizeof(to), "%u", step->to);
 	if (checkpoint) {
 		daemon_helper_init(&checkpoint->helper, loop, ended);
 		checkpoint->done = done;

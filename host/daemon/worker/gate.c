@@ -111,7 +111,8 @@ static void fail_restore(struct daemon_gate *gate, const char *failure)
 /* `file`: a descriptor that goes with the message; -1: none. */
 static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, uint64_t ms)
 {
-	struct vcuda_gate_message m = {.type = type, .milliseconds = gate->ms};
+	struct vcuda_gate_message m = {
+		.type = type, .milliseconds = gate->ms, .gpus = {(uint16_t)gate->from, (uint16_t)gate->to}};
 	char control[CMSG_SPACE(sizeof(file))] = {0};
 	struct iovec data = {&m, sizeof(m)};
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
@@ -150,6 +151,37 @@ static void end_reservation(struct daemon_gate *gate)
 
 static void checkpointed(void *owner, enum daemon_checkpoint_end end);
 
+static struct daemon_ledger_row *row_of(struct daemon_gate *gate)
+{
+	return &container_of(gate, struct daemon_worker, gate)->ledger;
+}
+
+/* The ledger shows the memory where it will be. False: a limit is in the way, and the memory stays where it was. */
+static bool begin_move(struct daemon_gate *gate)
+{
+	if (gate->from == gate->to || gate->moves)
+		return true;
+	gate->moves = daemon_ledger_row_may_swap(row_of(gate), gate->from, gate->to);
+	if (gate->moves)
+		daemon_ledger_row_swap(row_of(gate), gate->from, gate->to);
+	else
+		gate->to = gate->from;
+	return gate->moves;
+}
+
+static void end_move(struct daemon_gate *gate)
+{
+	gate->moves = false;
+	gate->to = gate->from;
+}
+
+static void undo_move(struct daemon_gate *gate)
+{
+	if (gate->moves)
+		daemon_ledger_row_swap(row_of(gate), gate->from, gate->to);
+	end_move(gate);
+}
+
 static void checkpoint(struct daemon_gate *gate, bool release)
 {
 	int pidfd = container_of(gate, struct daemon_worker, gate)->pidfd;
@@ -160,10 +192,16 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 		gate->waits = true;
 		return;
 	}
-	gate->checkpoint =
-		daemon_checkpoint_start(gate->loop, gate->options->checkpoint, pidfd, release, checkpointed, gate);
+	if (!release && !begin_move(gate)) {
+		fail_restore(gate, "quota");
+		return;
+	}
+	gate->checkpoint = daemon_checkpoint_start(gate->loop, gate->options->checkpoint, pidfd,
+						   &(struct daemon_checkpoint_step){release, gate->from, gate->to},
+						   checkpointed, gate);
 	if (!gate->checkpoint) {
 		end_reservation(gate);
+		undo_move(gate);
 		release ? fail(gate, "checkpoint") : fail_restore(gate, "checkpoint");
 		return;
 	}
@@ -267,6 +305,13 @@ static void checkpointed(void *owner, enum daemon_checkpoint_end end)
 	bool releases = gate->level == DAEMON_GATE_CLOSED;
 
 	end_step(gate);
+	if (!releases && gate->moves && end == DAEMON_CHECKPOINT_DONE) {
+		ask(gate, VCUDA_GATE_SWAP, -1, gate->ms);
+		return;
+	}
+	/* A restore that was broken off may have moved the memory: the next one finds what there is to do. */
+	if (!releases && end == DAEMON_CHECKPOINT_REFUSED)
+		undo_move(gate);
 	/* After a release that was broken off, a restore finds what there is to do. */
 	if (releases ? end != DAEMON_CHECKPOINT_REFUSED : end == DAEMON_CHECKPOINT_DONE)
 		gate->level = releases ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED;
@@ -331,10 +376,15 @@ static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_messag
 	static const enum daemon_gate_level levels[] = {[VCUDA_GATE_CLOSE] = DAEMON_GATE_CLOSED,
 							[VCUDA_GATE_OPEN] = DAEMON_GATE_OPEN,
 							[VCUDA_GATE_RELEASE] = DAEMON_GATE_RELEASED,
-							[VCUDA_GATE_RESTORE] = DAEMON_GATE_CLOSED};
+							[VCUDA_GATE_RESTORE] = DAEMON_GATE_CLOSED,
+							[VCUDA_GATE_SWAP] = DAEMON_GATE_CLOSED};
 
 	end_step(gate);
-	if (m->state == VCUDA_GATE_DONE || m->type == VCUDA_GATE_OPEN)
+	if (m->type == VCUDA_GATE_SWAP) {
+		gate->home = gate->to;
+		end_move(gate);
+	}
+	if (m->state == VCUDA_GATE_DONE || m->type == VCUDA_GATE_OPEN || m->type == VCUDA_GATE_SWAP)
 		gate->level = levels[m->type];
 	else if (m->type == VCUDA_GATE_RELEASE && m->state == VCUDA_GATE_NOT_SUPPORTED &&
 		 gate->wanted == DAEMON_GATE_RELEASED)
@@ -505,4 +555,23 @@ unsigned int daemon_gate_resume(uint32_t guest_pid)
 	daemon_gates.resumed = daemon_gates.out;
 	daemon_gate_tell_change();
 	return count;
+}
+
+const char *daemon_gate_move(uint32_t guest_pid, unsigned int to)
+{
+	struct daemon_gate *gate, *after;
+
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is_of(gate, guest_pid) && (gate->level != DAEMON_GATE_RELEASED || gate->waits))
+			return "the memory is not released (vcuda pause --release)";
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is_of(gate, guest_pid) && !gate->is_image && daemon_gate_memory(gate))
+			return "the memory is the software GPU's";
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
+		if (!is_of(gate, guest_pid) || !gate->is_image || gate->moves)
+			continue;
+		gate->from = daemon_gate_memory(gate) ? daemon_ledger_row_gpu(row_of(gate)) : gate->home;
+		gate->to = to;
+	}
+	return NULL;
 }

@@ -44,6 +44,9 @@ struct daemon_gate {
 	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
 	struct daemon_checkpoint *checkpoint; /* that makes the step; NULL: the worker does */
 	bool is_image;                        /* the driver released the memory, and not the worker */
+	unsigned int from, to;                /* GPUs that change places when the memory comes back; equal: none do */
+	unsigned int home;                    /* the GPU of the last move; 0: there was none */
+	bool moves;                           /* the ledger shows them so already */
 	uint64_t reserved;                    /* bytes of host memory for a release that is under way */
 	uint32_t group;                       /* of the gates that are paused together or not at all; 0: none */
 	uint32_t ms;                          /* that running work may take */
@@ -107,6 +110,13 @@ bool daemon_gate_leave(void);
 
 /* The operator has resumed the VM since it went out. */
 bool daemon_gate_is_resumed(void);
+
+/*
+ * Of workers whose memory the driver has released: with the next resume the memory comes back on the GPU `to`, by its
+ * number in the ledger, instead of the one on which the worker has most memory. The worker's memory on `to` comes back
+ * on that one. NULL, or why that cannot be: then nothing has changed.
+ */
+const char *daemon_gate_move(uint32_t guest_pid, unsigned int to);
 
 /* A worker whose memory cannot come back stays released, and keeps the word `failure`. */
 unsigned int daemon_gate_resume(uint32_t guest_pid);

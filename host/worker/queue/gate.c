@@ -264,6 +264,8 @@ static void serve(struct worker_session *s, struct vcuda_gate_message *m, int *f
 		open_gate();
 	else if (m->type == VCUDA_GATE_RELEASE)
 		m->state = release(s, file);
+	else if (m->type == VCUDA_GATE_SWAP)
+		worker_ledger_swap(m->gpus[0], m->gpus[1]);
 	else
 		m->state = restore(s);
 }

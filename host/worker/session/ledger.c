@@ -30,10 +30,11 @@ static struct {
 	const struct vcuda_ledger_page *page; /* NULL: there is no ledger */
 	struct vcuda_turns turns;             /* demand NULL: the VM has no share */
 	bool unsettled;                       /* vcudad was told what the page may not show yet */
-	struct {
+	struct ledger_gpu {
 		uint64_t granted; /* less than `used` only where a note did not find room in the socket */
 		uint64_t used;
 	} gpus[VCUDA_LEDGER_GPUS];
+	uint8_t moved[VCUDA_LEDGER_GPUS]; /* the GPU of each device, XOR the device's number */
 	struct {
 		bool counts;
 		_Atomic uint64_t unmeasured; /* announced since the last measurement, or enough for the next one */
@@ -273,6 +274,30 @@ static void free_host(uint64_t wanted)
 
 /* ---- from outside ---- */
 
+static unsigned int gpu_of(unsigned int device)
+{
+	return device ^ ledger.moved[device];
+}
+
+void worker_ledger_swap(unsigned int gpu, unsigned int other)
+{
+	struct ledger_gpu one;
+
+	if (!has_ledger() || gpu >= VCUDA_LEDGER_GPUS || other >= VCUDA_LEDGER_GPUS)
+		return;
+	pthread_mutex_lock(&ledger.lock);
+	one = ledger.gpus[gpu];
+	ledger.gpus[gpu] = ledger.gpus[other];
+	ledger.gpus[other] = one;
+	for (unsigned int device = 0; device < VCUDA_LEDGER_GPUS; device++) {
+		if (gpu_of(device) == gpu)
+			ledger.moved[device] = (uint8_t)(device ^ other);
+		else if (gpu_of(device) == other)
+			ledger.moved[device] = (uint8_t)(device ^ gpu);
+	}
+	pthread_mutex_unlock(&ledger.lock);
+}
+
 static bool meter_take(unsigned int gpu, uint64_t bytes)
 {
 	bool taken;
@@ -284,7 +309,7 @@ static bool meter_take(unsigned int gpu, uint64_t bytes)
 	pthread_mutex_lock(&ledger.lock);
 	if (gpu == 0)
 		free_host(bytes);
-	taken = take(gpu, bytes);
+	taken = take(gpu_of(gpu), bytes);
 	pthread_mutex_unlock(&ledger.lock);
 	return taken;
 }
@@ -294,7 +319,7 @@ static void meter_give(unsigned int gpu, uint64_t bytes)
 	if (!has_ledger() || gpu >= VCUDA_LEDGER_GPUS)
 		return;
 	pthread_mutex_lock(&ledger.lock);
-	give(gpu, bytes);
+	give(gpu_of(gpu), bytes);
 	pthread_mutex_unlock(&ledger.lock);
 }
 
@@ -306,7 +331,7 @@ static bool meter_limit(unsigned int gpu, uint64_t *limit, uint64_t *left)
 	if (ledger.unsettled)
 		settle();
 	*limit = least(atomic_load(&ledger.page->limit), atomic_load(&ledger.page->process_limit));
-	*left = available(gpu);
+	*left = available(gpu_of(gpu));
 	pthread_mutex_unlock(&ledger.lock);
 	return true;
 }

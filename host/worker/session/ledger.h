@@ -4,7 +4,8 @@
  * stays here, so that an allocation seldom asks. Without a limit nothing is asked: vcudad is only told. A worker that
  * was not started by vcudad has no ledger and no limit.
  *
- * GPUs are the back end's device numbers. Thread-safe. May be called with locks of a back end held.
+ * GPUs are the back end's device numbers, until worker_ledger_swap(). Thread-safe. May be called with locks of a back
+ * end held.
  */
 #ifndef VCUDA_WORKER_LEDGER_H
 #define VCUDA_WORKER_LEDGER_H
@@ -17,6 +18,9 @@
  * Maps vcudad's page, at the latest when it is first needed: a sandbox may take the rights for that away afterwards.
  */
 void worker_ledger_join(void);
+
+/* The memory of two devices is on each other's GPU from now on. */
+void worker_ledger_swap(unsigned int gpu, unsigned int other);
 
 /* What a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;

@@ -49,9 +49,8 @@ static uint64_t take(int worker, uint64_t bytes)
 
 static void test_limits_change(void)
 {
-	struct daemon_options options = {.backend = "cpu",
-					 .max_device_memory = 10 * MIB,
-					 .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT};
+	struct daemon_options options = {
+		.backend = "cpu", .max_device_memory = 10 * MIB, .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT};
 	struct daemon_ledger_row row;
 	int worker;
 
@@ -126,8 +125,7 @@ static bool counts(const struct daemon_ledger_row *row)
 	return row != paused;
 }
 
-static const struct daemon_ledger_growth growth = {
-	.room = room, .counts = counts, .want = count_want, .waits = ignore};
+static const struct daemon_ledger_growth growth = {.room = room, .counts = counts, .want = count_want, .waits = ignore};
 
 /* What is said about `bytes`, of which nothing is granted. */
 static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
@@ -308,8 +306,40 @@ static void test_drained(void)
 	daemon_loop_close(&loop);
 }
 
+/* The grants change places with the memory, unless a limit is in the way. */
+static void test_swap(void)
+{
+	struct daemon_options options = {
+		.backend = "cuda", .max_device_memory = 10 * MIB, .max_process_device_memory = VCUDA_LEDGER_NO_LIMIT};
+	struct daemon_ledger_row row, other;
+	int ends[2];
+
+	check(daemon_loop_init(&loop) == 0);
+	loop.idle = stop;
+	check(daemon_ledger_refresh(&options) == 0);
+	check(daemon_ledger_open(&row, &loop, &ends[0]) == 0 && daemon_ledger_open(&other, &loop, &ends[1]) == 0);
+	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	check(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
+	check(take(ends[0], 6 * MIB) == 6 * MIB && take(ends[1], 3 * MIB) == 3 * MIB);
+	check(daemon_ledger_row_gpu(&row) == 0);
+	check(daemon_ledger_row_may_swap(&row, 0, 1));
+	daemon_ledger_row_swap(&row, 0, 1);
+	check(daemon_ledger_row_gpu(&row) == 1 && row.granted[0] == 0 && row.granted[1] == 6 * MIB);
+	check(daemon_ledger_granted(0) == 3 * MIB && daemon_ledger_granted(1) == 6 * MIB);
+	options.max_device_memory = 8 * MIB;
+	check(daemon_ledger_refresh(&options) == 0);
+	check(!daemon_ledger_row_may_swap(&row, 1, 0) && !daemon_ledger_row_may_swap(&other, 0, 1));
+	daemon_ledger_close(&row);
+	daemon_ledger_close(&other);
+	check(daemon_ledger_granted(0) == 0 && daemon_ledger_granted(1) == 0);
+	close(ends[0]);
+	close(ends[1]);
+	daemon_loop_close(&loop);
+}
+
 int main(void)
 {
+	test_swap();
 	test_limits_change();
 	test_worker_ends();
 	test_growth();

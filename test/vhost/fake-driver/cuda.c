@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int cuInit(unsigned int flags)
@@ -91,9 +92,45 @@ int cuCheckpointProcessCheckpoint(int process, void *arguments)
 	return change(process, "checkpoint", LOCKED, CHECKPOINTED);
 }
 
-int cuCheckpointProcessRestore(int process, void *arguments)
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
 {
-	return change(process, "restore", CHECKPOINTED, LOCKED);
+	memset(uuid, 0, 16);
+	uuid[0] = (unsigned char)('a' + device);
+	return 0;
+}
+
+/* Of CUcheckpointRestoreArgs. */
+struct restore_arguments {
+	const unsigned char (*pairs)[2][16];
+	unsigned int count;
+};
+
+/* As driver 580 does: each device is in the list once, on both sides. The file moved-PROCESS has the list. */
+static int move(int process, const struct restore_arguments *arguments)
+{
+	char path[4096];
+	int seen[2] = {0, 0};
+	FILE *file;
+
+	if (arguments->count != 2)
+		return 1;
+	for (unsigned int i = 0; i < 2; i++)
+		seen[arguments->pairs[i][1][0] == 'b']++;
+	if (seen[0] != 1 || seen[1] != 1)
+		return 1;
+	snprintf(path, sizeof(path), "%s/moved-%d", getenv("VCUDA_TEST_CHECKPOINTS"), process);
+	file = fopen(path, "a");
+	for (unsigned int i = 0; i < 2; i++)
+		fprintf(file, "%c%c ", arguments->pairs[i][0][0], arguments->pairs[i][1][0]);
+	fclose(file);
+	return 0;
+}
+
+int cuCheckpointProcessRestore(int process, const struct restore_arguments *arguments)
+{
+	int refused = arguments ? move(process, arguments) : 0;
+
+	return refused ? refused : change(process, "restore", CHECKPOINTED, LOCKED);
 }
 
 int cuCheckpointProcessUnlock(int process, void *arguments)
@@ -103,6 +140,8 @@ int cuCheckpointProcessUnlock(int process, void *arguments)
 
 int cuGetErrorName(int error, const char **name)
 {
-	*name = error == 304 ? "CUDA_ERROR_OPERATING_SYSTEM" : "CUDA_ERROR_ILLEGAL_STATE";
+	*name = error == 1     ? "CUDA_ERROR_INVALID_VALUE"
+		: error == 304 ? "CUDA_ERROR_OPERATING_SYSTEM"
+			       : "CUDA_ERROR_ILLEGAL_STATE";
 	return 0;
 }
