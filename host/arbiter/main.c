@@ -173,10 +173,11 @@ static bool register_memory(struct peer *peer, const struct vcuda_arbiter_messag
 		.owner = peer, .capacity = m->capacity, .minimum = m->minimum, .bytes = m->bytes};
 	struct vcuda_arbiter_message answer = {.type = VCUDA_ARBITER_NO_ROOM};
 
-	forget_process(peer->process);
 	peer->has_memory = memory_add(&memory, &peer->memory, &said, m->out, now_ns());
-	if (peer->has_memory)
+	if (peer->has_memory) {
+		forget_process(peer->process);
 		answer.type = VCUDA_ARBITER_CAPACITY;
+	}
 	answer.capacity = memory_capacity(&memory);
 	answer.wait = memory_longest_wait(&memory) / MS;
 	send_message(peer, &answer);
@@ -246,12 +247,11 @@ static bool serve(struct peer *peer)
 
 static uint64_t step(void)
 {
-	uint64_t times[] = {forget_lost(), turns_step(&turns, now_ns()), memory_step(&memory, now_ns())};
-	uint64_t next = UINT64_MAX;
+	uint64_t next = forget_lost(), next_turn = turns_step(&turns, now_ns());
+	uint64_t next_of_memory = memory_step(&memory, now_ns());
 
-	for (unsigned int i = 0; i < sizeof(times) / sizeof(*times); i++)
-		next = times[i] < next ? times[i] : next;
-	return next;
+	next = next_turn < next ? next_turn : next;
+	return next_of_memory < next ? next_of_memory : next;
 }
 
 /* False: nobody is there. */

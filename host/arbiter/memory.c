@@ -246,8 +246,20 @@ static unsigned int count_holders(const struct memory *memory)
  * VMs may have more than there is: when they register with another arbiter, or when a smaller capacity counts. Returns
  * when to look again.
  */
+/* memory_lose() */
+static bool any_is_lost(const struct memory *memory)
+{
+	vcuda_list_for_each (entry, &memory->vms)
+		if (vm_of(entry)->capacity == UINT64_MAX)
+			return true;
+	return false;
+}
+
 static uint64_t end_excess(struct memory *memory, uint64_t now)
 {
+	/* Its memory may be counted twice while it comes again. */
+	if (any_is_lost(memory))
+		return UINT64_MAX;
 	while (count_holders(memory) > 1 && used(memory) - going_out(memory) > memory_capacity(memory)) {
 		struct victims found = find_victims(memory, NULL, now);
 
@@ -401,7 +413,7 @@ void memory_failed(struct memory_vm *vm, uint64_t now)
 void memory_lose(struct memory_vm *vm)
 {
 	vm->capacity = UINT64_MAX;
-	vm->minimum = vm->want = 0;
+	vm->minimum = vm->want = vm->held_until = 0;
 	vm->waits = false;
 	/* Its memory is in use, and it cannot be told to go. */
 	vm->state = MEMORY_COMING_IN;

@@ -249,7 +249,7 @@ def pause_is_crossed():
     """A pause and an eviction that begins meanwhile fail together, and leave no process paused."""
     with tenants(2, TWO) as vms:
         first, busy = start(vms[0]), start(vms[0], "waits")
-        with subprocess.Popen([build("cli/vcuda"), "pause", "--timeout", "8", "--control", vms[0].control, *map(str, vms[0].all())],
+        with subprocess.Popen([build("cli/vcuda"), "pause", "--timeout", "60", "--control", vms[0].control, *map(str, vms[0].all())],
                               stderr=subprocess.DEVNULL) as pause:
             wait_until(lambda: vms[0].state_of(first) == "paused", "the process without work is not paused")
             other = start_soon(vms[1])

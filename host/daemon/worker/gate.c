@@ -54,10 +54,10 @@ uint64_t daemon_gate_memory(const struct daemon_gate *gate)
 	return daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
 }
 
-/* How long a release or a restore may take. */
-static uint64_t move_ms(const struct daemon_gate *gate)
+/* How long a release or a restore may take. All workers of the VM move at once, by one disk or bus. */
+static uint64_t move_ms(void)
 {
-	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_gate_memory(gate) / MOVE_BYTES_PER_MS : MOVE_MS;
+	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_ledger_sum() / MOVE_BYTES_PER_MS : MOVE_MS;
 }
 
 /* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
@@ -206,7 +206,7 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 		return;
 	}
 	gate->waits = true;
-	daemon_timer_set(gate->loop, &gate->timer, move_ms(gate) + ANSWER_MS);
+	daemon_timer_set(gate->loop, &gate->timer, move_ms() + ANSWER_MS);
 }
 
 /* The worker has said that the driver may do it. */
@@ -242,7 +242,7 @@ static void release(struct daemon_gate *gate)
 			return;
 		}
 	}
-	ask(gate, VCUDA_GATE_RELEASE, file, move_ms(gate));
+	ask(gate, VCUDA_GATE_RELEASE, file, move_ms());
 	if (file >= 0)
 		close(file);
 }
@@ -252,7 +252,7 @@ static void restore(struct daemon_gate *gate)
 	if (gate->is_image)
 		checkpoint(gate, false);
 	else
-		ask(gate, VCUDA_GATE_RESTORE, -1, move_ms(gate));
+		ask(gate, VCUDA_GATE_RESTORE, -1, move_ms());
 }
 
 /* ---- from level to level ---- */

@@ -306,8 +306,11 @@ static void take_refusal(const struct vcuda_arbiter_message *m)
 	if (!m->bytes)
 		state.cancelled--;
 	if (m->bytes && m->bytes == state.want) {
+		/* The worker that wanted so much may be gone, and the next one wants less. */
+		bool is_stale = m->bytes > daemon_ledger_sum() + daemon_ledger_wanted();
+
 		state.want = 0;
-		daemon_ledger_end_wait(true);
+		daemon_ledger_end_wait(!is_stale);
 	}
 	/* The VM asks again when it is looked at: a worker may have more than the grant already. */
 }

@@ -79,12 +79,6 @@ static CUresult record_in(struct worker_session *s, CUcontext context, struct co
 	return result == CUDA_SUCCESS ? s->ops->cuCtxRecordEvent(context, e->event) : result;
 }
 
-static bool is_dead(CUresult result)
-{
-	return vcuda_is_sticky(result) || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-	       result == CUDA_ERROR_INVALID_CONTEXT;
-}
-
 static void record(struct worker_session *s, struct context_event *e)
 {
 	CUcontext context = use(s, e->context);
@@ -96,8 +90,14 @@ static void record(struct worker_session *s, struct context_event *e)
 	result = s->ops->cuCtxSetCurrent(context);
 	if (result == CUDA_SUCCESS)
 		result = record_in(s, context, e);
+	/* An event of an earlier context. */
+	if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+		e->event = NULL;
+		result = record_in(s, context, e);
+	}
 	e->recorded = result == CUDA_SUCCESS;
-	e->pending = !is_dead(result);
+	/* After any other error the context has no work. */
+	e->pending = result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY;
 	/* The context must not stay current on this thread: it may be destroyed from here on. */
 	s->ops->cuCtxSetCurrent(NULL);
 	leave(s, e->context);

@@ -3,7 +3,7 @@
  * An event for each of the session's contexts, behind all that the context has been given. No call waits for the GPU.
  *
  * The events of a context end with the context. A context in which a kernel has failed has no work, and needs no event.
- * While an event cannot be recorded for another reason, such as a lack of memory, the context counts as busy.
+ * While there is no memory for an event, the context counts as busy.
  * Thread-safe.
  */
 #ifndef VCUDA_WORKER_TURN_EVENTS_H

@@ -216,7 +216,7 @@ static uint64_t wait_for_events(const struct vcuda_turns *t)
 			tell_commands();
 		if (now & VCUDA_TURNS_HELD || now_ns() < next)
 			continue;
-		patience *= 2;
+		patience = patience < 4 * (uint64_t)MOST_PATIENCE_NS ? 2 * patience : patience;
 		next = now_ns() + patience;
 		atomic_fetch_add(&turn.allowed, turn.limit);
 		tell_commands();

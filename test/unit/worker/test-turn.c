@@ -324,8 +324,8 @@ static void test_context_ends_later(void **unused)
 	worker_turn_watcher.ends(id);
 	worker_turn_watcher.is_put_off();
 	worker_handle_remove(session.handles, id);
-	while (!worker_turn_settle())
-		;
+	while (!worker_turn_settle() || atomic_load(&demand.running) != 1)
+		nap();
 	for (int i = 0; i < WHILE_MS; i++, nap())
 		assert_int_equal(atomic_load(&demand.running), 1);
 	worker_turn_watcher.has_ended();
