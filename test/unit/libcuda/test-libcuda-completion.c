@@ -221,6 +221,9 @@ static void not_ready(void **state)
 		assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 		fake.busy = false;
 	}
+	/* The worker may not have seen the last work yet. */
+	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+		usleep(STALE_US);
 	OK(cuEventQuery(event));
 	/* Of what the worker has not seen nobody asks it. */
 	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
