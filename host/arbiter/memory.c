@@ -92,7 +92,7 @@ static uint64_t evictable_at(const struct memory_vm *vm)
 
 /* ---- wants ---- */
 
-/* Of a VM that is in or out: what the want takes beyond what the VM has on the device. */
+/* Bytes that the want takes beyond what the VM, which is in or out, has on the device. */
 static uint64_t need_of(const struct memory_vm *vm)
 {
 	return vm->state == MEMORY_OUT ? vm->want : minus(vm->want, vm->bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may run work on the device, and for how long: weighted turns with deficits.
+ * Decides which VM may run work on the device, and for how long: weighted turns with deficits.
  *
  * While at most one VM has work, all may run. Otherwise one VM runs at a time, until no two have had work for
  * TURNS_LINGER quanta: bursts of work are no way around the turns. In each round a VM earns its part of the

@@ -15,7 +15,7 @@ void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_l
 	if (!row->demand)
 		return;
 	wanted = atomic_load(&row->demand->wanted);
-	/* What is stopped does not run. */
+	/* A stopped worker does not run. */
 	running = is_running(row) && !row->stopped;
 	sum->begun += atomic_load(&row->demand->begun);
 	sum->wanted |= wanted;

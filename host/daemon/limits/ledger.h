@@ -73,7 +73,7 @@ unsigned int daemon_ledger_row_gpu(const struct daemon_ledger_row *row);
 bool daemon_ledger_row_may_swap(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
 void daemon_ledger_row_swap(struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
 
-/* What workers do, of a VM with a share or with overcommit (protocol/turns.h). */
+/* The work of the workers, where the VM has a share or overcommit (protocol/turns.h). */
 struct daemon_ledger_work {
 	bool wanted, running;
 	bool waiting, inside;     /* commands in front of the gates, and behind them */

@@ -67,7 +67,7 @@ static void show_state(void)
 	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, flags == VCUDA_TURNS_TAKEN ? turns.processes : 0));
 }
 
-/* What other VMs have on the device counts as a process each. */
+/* Each other VM that has work on the device counts as a process. */
 static void count_processes(unsigned int workers)
 {
 	unsigned int processes = workers + (turns.exclusive ? turns.exclusive - 1 : 0);

@@ -112,9 +112,9 @@ bool daemon_gate_leave(void);
 bool daemon_gate_is_resumed(void);
 
 /*
- * Of workers whose memory the driver has released: with the next resume the memory comes back on the GPU `to`, by its
+ * For workers whose memory the driver has released. With the next resume the memory comes back on the GPU `to`, by its
  * number in the ledger, instead of the one on which the worker has most memory. The worker's memory on `to` comes back
- * on that one. NULL, or why that cannot be: then nothing has changed.
+ * on that one. Returns NULL, or the reason of a refusal: then nothing has changed.
  */
 const char *daemon_gate_move(uint32_t guest_pid, unsigned int to);
 

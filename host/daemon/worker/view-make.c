@@ -64,7 +64,7 @@ struct file {
 	char *place;
 };
 
-/* What the child tells vcudad. */
+/* The child's message to vcudad. */
 struct report {
 	int status;
 	int namespaces; /* CLONE_NEW... */
@@ -160,7 +160,7 @@ static struct file *new_file(struct build *b)
 	return &b->files[b->count++];
 }
 
-/* What is not there, or not for vcudad to see, is left out. */
+/* Leaves out a path that is missing or that vcudad may not see. */
 static int add(struct build *b, const struct worker_file *listed, uint64_t flags)
 {
 	struct mount_attr attributes = {.attr_set = flags};
