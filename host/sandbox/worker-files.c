@@ -298,7 +298,7 @@ static int visit_gpu_nodes(const struct visitor *v)
 	return status;
 }
 
-/* Of a vcudad whose GPU is lent on: our libcuda.so.1 is the worker's driver then. */
+/* The socket of a vcudad whose GPU is lent on: our libcuda.so.1 is the worker's driver then. */
 static int visit_socket(const struct visitor *v)
 {
 	const char *given = value_of(v, "VCUDA_SOCKET");

@@ -15,7 +15,7 @@
 
 #define MOST_GROUPS 8
 
-/* What a view depends on. */
+/* The files that a view depends on. */
 struct survey {
 	uint64_t state; /* another one where a file has come, gone, or been replaced */
 	gid_t groups[MOST_GROUPS];
@@ -64,7 +64,7 @@ static int look(void *survey, const struct worker_file *file)
 	mix(&s->state, file->place, strlen(file->place) + 1);
 	mix(&s->state, &found.st_dev, sizeof(found.st_dev));
 	mix(&s->state, &found.st_ino, sizeof(found.st_ino));
-	/* Who may use a node decides about the groups of workers. A worker may change the mode of its own cache. */
+	/* A node's owner and mode decide about the groups of workers. A worker may change the mode of its own cache. */
 	if (file->kind == WORKER_FILE_DEVICE) {
 		mix(&s->state, &found.st_uid, sizeof(found.st_uid));
 		mix(&s->state, &found.st_gid, sizeof(found.st_gid));

@@ -95,7 +95,7 @@ int daemon_worker_log_open(struct daemon_worker_log *log, struct daemon_loop *lo
 	return 0;
 }
 
-/* Of all workers of this vcudad. */
+/* The bucket that all workers of this vcudad share. */
 static struct daemon_log_bucket *bucket_of_all(void)
 {
 	static struct daemon_log_bucket all;

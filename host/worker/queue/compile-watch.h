@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a back end compiles, or reads to compile it later, within one call: such a call cannot be stopped. The worker
- * ends when its thread has used more time of a processor than vcudad's --max-compile-time. Thread-safe.
+ * Bounds calls in which a back end compiles code, or reads code to compile it later: such a call cannot be stopped. The
+ * worker ends when the call's thread has used more time of a processor than vcudad's --max-compile-time. Thread-safe.
  */
 #ifndef VCUDA_COMPILE_WATCH_H
 #define VCUDA_COMPILE_WATCH_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Of one call, on its thread's stack. */
+/* Belongs to one call, and is on the stack of the call's thread. */
 struct worker_compile_watch {
 	struct worker_compile_watch *next;
 	clockid_t clock;

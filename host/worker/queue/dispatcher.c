@@ -115,7 +115,7 @@ static void leave_context(struct worker_session *s, struct runner *r)
 	r->has_context = false;
 }
 
-/* What the driver answers at once, whatever the device does: the dispatcher is kept, and no follower made ready. */
+/* The driver answers such a call at once, whatever the device does: the dispatcher is kept, and no follower made ready. */
 static bool is_prompt(unsigned int op)
 {
 	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
@@ -128,8 +128,8 @@ static bool minds_copies(unsigned int op)
 }
 
 /*
- * What a back end compiles in the call, or reads to compile it later: a guest's program may take long. Of the device it
- * takes a copy.
+ * In such a call a back end compiles a guest's program, which may take long, or reads it to compile it later. The device
+ * gets no work but a copy.
  */
 static bool loads_code(unsigned int op)
 {
