@@ -48,18 +48,32 @@ int daemon_worker_table_fd(void)
 	return worker_table.fd;
 }
 
+static void each_slot(pid_t worker, void (*call)(struct vcuda_worker_table_slot *slot))
+{
+	for (unsigned int i = 0; worker_table.fd >= 0 && i < VCUDA_WORKER_TABLE_SLOTS; i++)
+		if (atomic_load(&worker_table.shared->slots[i].worker) == worker)
+			call(&worker_table.shared->slots[i]);
+}
+
+static void show_end(struct vcuda_worker_table_slot *slot)
+{
+	atomic_store(&slot->ends, 1);
+}
+
+void daemon_worker_table_ends(pid_t worker)
+{
+	each_slot(worker, show_end);
+}
+
+static void empty(struct vcuda_worker_table_slot *slot)
+{
+	atomic_store(&slot->computes, 0);
+	atomic_store(&slot->bytes, 0);
+	atomic_store(&slot->ends, 0);
+	atomic_store(&slot->worker, 0);
+}
+
 void daemon_worker_table_remove(pid_t worker)
 {
-	if (worker_table.fd < 0)
-		return;
-	for (unsigned int i = 0; i < VCUDA_WORKER_TABLE_SLOTS; i++) {
-		struct vcuda_worker_table_slot *slot = &worker_table.shared->slots[i];
-
-		if (atomic_load(&slot->worker) != worker)
-			continue;
-		atomic_store(&slot->computes, 0);
-		atomic_store(&slot->bytes, 0);
-		atomic_store(&slot->ends, 0);
-		atomic_store(&slot->worker, 0);
-	}
+	each_slot(worker, empty);
 }

@@ -69,6 +69,7 @@ void daemon_worker_kill(struct daemon_worker *w)
 	w->ending = true;
 	close_channel(w);
 	watch_late(w);
+	daemon_worker_table_ends(w->pid);
 	/* Without a pidfd the worker was waited for, and its group is being killed. */
 	if (w->pidfd >= 0 && syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0))
 		vcuda_log("cannot kill worker %d: %m", w->pid);
@@ -203,6 +204,7 @@ static void exit_ready(struct daemon_source *source, uint32_t events)
 	if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
 		return;
 	daemon_ledger_end_work(&w->ledger);
+	daemon_worker_table_ends(w->pid);
 	/* The worker's last words come before the line about its end. */
 	daemon_worker_log_close(&w->log);
 	w->greedy |= is_greedy(w, &info);
