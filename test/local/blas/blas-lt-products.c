@@ -171,6 +171,9 @@ static void set_scalars(struct product *p)
 		p->alpha = 0x1p-9;
 		p->beta = p->beta == 1 ? 0.5 : 0;
 	}
+	/* NVIDIA's kernel for a product with a vector ends at once for 0 and 1, and leaves another D than C as it was. */
+	if (lt_may_lack() && !p->in_place && p->alpha == 0 && p->beta == 1)
+		p->alpha = 1;
 	p->alpha_at = lt_scalar(p->alpha);
 	if (p->pointer_mode > 1) {
 		set_vector(p);
