@@ -32,7 +32,7 @@ typedef int32_t vcuda_s32;
 #define VCUDA_VIRTIO_ID 38
 #define VCUDA_CONFIG_MAGIC 0x4144554356545256ull /* "VRTVCUDA" */
 #define VCUDA_CONTROL_MAJOR 1
-#define VCUDA_CONTROL_MINOR 1
+#define VCUDA_CONTROL_MINOR 2
 
 #define VCUDA_QUEUE_CONTROL 0
 #define VCUDA_QUEUE_EVENT 1
@@ -63,6 +63,12 @@ enum vcuda_ctl_type {
 	VCUDA_CTL_DESTROY,	/* context. Answers when nothing of the host can touch its pages any more: implies UNMAP of all */
 	VCUDA_CTL_MAP,		/* context, address, length, offset, flags; extents of [address + offset, ...) */
 	VCUDA_CTL_UNMAP,	/* context, address, length. Answers when nothing can touch the pages any more */
+	/*
+	 * Since minor 2: the state of the process that a context belongs to. context; flags: enum vcuda_process_action;
+	 * length: the milliseconds that running work may take. Answers at once: the driver asks for the state until the
+	 * step has ended. -EBADFD: the process is in another state than the action needs.
+	 */
+	VCUDA_CTL_STATE,
 };
 
 /*
@@ -101,9 +107,34 @@ struct vcuda_ctl_request {
 
 struct vcuda_ctl_reply {
 	vcuda_s32 status;	/* 0 or -errno (Linux numbers); -EPROTONOSUPPORT: version refused, see major and minor */
-	vcuda_u32 reserved;
-	vcuda_u32 major, minor;	/* HELLO: the host's control version; CREATE: the worker's protocol version */
+	vcuda_u32 state;	/* STATE: enum vcuda_process_state, perhaps with VCUDA_PROCESS_STEP */
+	vcuda_u32 major, minor;	/* HELLO: the host's control version; CREATE: the worker's protocol version; STATE: failure */
 };
+
+/* The steps of cuCheckpointProcess*() between the states of a process. */
+enum vcuda_process_action {
+	VCUDA_PROCESS_GET_STATE,
+	VCUDA_PROCESS_LOCK,		/* RUNNING -> LOCKED */
+	VCUDA_PROCESS_CHECKPOINT,	/* LOCKED -> CHECKPOINTED */
+	VCUDA_PROCESS_RESTORE,		/* CHECKPOINTED -> LOCKED */
+	VCUDA_PROCESS_UNLOCK,		/* LOCKED -> RUNNING */
+	VCUDA_PROCESS_ACTIONS
+};
+
+/*
+ * The numbers are those of CUprocessState. While VCUDA_PROCESS_STEP is set, a step to the state is under way. A step
+ * that has failed leaves the state from which it began, and the reply's `major` is its errno until the next step.
+ */
+enum vcuda_process_state {
+	VCUDA_PROCESS_RUNNING,
+	VCUDA_PROCESS_LOCKED,		/* the process's commands wait, and its work has ended */
+	VCUDA_PROCESS_CHECKPOINTED,	/* and the process has no device memory */
+};
+
+#define VCUDA_PROCESS_STEP 0x100
+
+/* The longest time that running work may take, in milliseconds. */
+#define VCUDA_PROCESS_MS_MAX 3600000
 
 enum vcuda_event_type {
 	VCUDA_EVENT_WAKE = 1,	/* wake the sleepers of `context`; they re-read their shared page */

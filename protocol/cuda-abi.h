@@ -1608,6 +1608,40 @@ typedef enum CUatomicOperationCapability {
 	CU_ATOMIC_CAPABILITY_VECTOR_32x4 = 64,
 } CUatomicOperationCapability;
 
+/* Checkpointing. Reserved fields are zero. */
+
+typedef enum CUprocessState {
+	CU_PROCESS_STATE_RUNNING = 0,
+	CU_PROCESS_STATE_LOCKED = 1,
+	CU_PROCESS_STATE_CHECKPOINTED = 2,
+	CU_PROCESS_STATE_FAILED = 3,
+} CUprocessState;
+
+typedef struct CUcheckpointLockArgs {
+	unsigned int timeoutMs; /* 0: no limit */
+	unsigned int reserved0;
+	uint64_t reserved1[7];
+} CUcheckpointLockArgs;
+
+typedef struct CUcheckpointCheckpointArgs {
+	uint64_t reserved[8];
+} CUcheckpointCheckpointArgs;
+
+typedef struct CUcheckpointGpuPair {
+	CUuuid oldUuid, newUuid;
+} CUcheckpointGpuPair;
+
+typedef struct CUcheckpointRestoreArgs {
+	CUcheckpointGpuPair *gpuPairs;
+	unsigned int gpuPairsCount;
+	char reserved[52 - sizeof(CUcheckpointGpuPair *)];
+	uint64_t reserved1;
+} CUcheckpointRestoreArgs;
+
+typedef struct CUcheckpointUnlockArgs {
+	uint64_t reserved[8];
+} CUcheckpointUnlockArgs;
+
 /* Logging. */
 
 typedef enum CUlogLevel {

@@ -45,7 +45,7 @@ static struct local_transport *of(struct client_transport *t)
 	return (struct local_transport *)t;
 }
 
-static int connect_to(const char *path)
+static int connect_to(const char *path, int (*prepare)(int fd))
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct timeval patience = {.tv_sec = ATTACH_TIMEOUT_S};
@@ -58,27 +58,29 @@ static int connect_to(const char *path)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+	err = prepare ? prepare(fd) : 0;
+	if (!err && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
 		return fd;
-	/* A socket file that nobody listens on any more is as good as none. */
-	err = errno == ECONNREFUSED || errno == ENOTDIR ? -ENOENT : -errno;
+	/* A socket file on which no program listens any more is as good as none. */
+	if (!err)
+		err = errno == ECONNREFUSED || errno == ENOTDIR ? -ENOENT : -errno;
 	close(fd);
 	return err;
 }
 
-static int connect_somewhere(const char *where)
+int client_local_connect(const char *where, int (*prepare)(int fd))
 {
 	const char *set = getenv("VCUDA_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
 	char path[512];
 	int fd = -ENOENT;
 
 	if (where)
-		return connect_to(where);
+		return connect_to(where, prepare);
 	if (set && *set)
-		return connect_to(set);
+		return connect_to(set, prepare);
 	if (runtime && *runtime && snprintf(path, sizeof(path), "%s/vcuda/socket", runtime) < (int)sizeof(path))
-		fd = connect_to(path);
-	return fd == -ENOENT ? connect_to("/run/vcuda/socket") : fd;
+		fd = connect_to(path, prepare);
+	return fd == -ENOENT ? connect_to("/run/vcuda/socket", prepare) : fd;
 }
 
 /* Takes the descriptors of a reply; more than wanted are closed, fewer are -EPROTO. */
@@ -204,7 +206,7 @@ static int local_open(struct client_transport **transport, const char *where)
 		return -ENOMEM;
 	t->base.ops = &client_transport_local;
 	pthread_mutex_init(&t->lock, NULL);
-	t->socket = connect_somewhere(where);
+	t->socket = client_local_connect(where, NULL);
 	if (t->socket < 0) {
 		err = t->socket;
 		goto free_transport;

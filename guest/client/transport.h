@@ -72,4 +72,10 @@ extern const struct client_transport_ops client_transport_virtio; /* where: devi
 extern const struct client_transport_ops
 	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
 
+/*
+ * A connection to vcudad at `where`, as client_transport_local's. `prepare`: called with the socket before it connects,
+ * returns 0 or -errno; NULL: nothing. Returns the descriptor, or -errno.
+ */
+int client_local_connect(const char *where, int (*prepare)(int fd));
+
 #endif

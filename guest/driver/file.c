@@ -104,6 +104,17 @@ static long vcuda_ioctl_wait(struct vcuda_context *context, void __user *user)
 	return vcuda_context_wait(context, &args);
 }
 
+static long vcuda_ioctl_process(struct vcuda_context *context, void __user *user)
+{
+	struct vcuda_process args;
+	int status;
+
+	if (copy_from_user(&args, user, sizeof(args)))
+		return -EFAULT;
+	status = vcuda_process_act(context->device, &args);
+	return !status && copy_to_user(user, &args, sizeof(args)) ? -EFAULT : status;
+}
+
 static long vcuda_file_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct vcuda_context *context = file->private_data;
@@ -122,6 +133,8 @@ static long vcuda_file_ioctl(struct file *file, unsigned int command, unsigned l
 		return vcuda_ioctl_doorbell(context);
 	case VCUDA_IOC_WAIT:
 		return vcuda_ioctl_wait(context, user);
+	case VCUDA_IOC_PROCESS:
+		return vcuda_ioctl_process(context, user);
 	default:
 		return -ENOTTY;
 	}

@@ -63,10 +63,27 @@ struct vcuda_wait {
 	__u32 timeout_us;
 };
 
+/*
+ * The state of a process that uses the device: `pid` as the caller's namespace numbers it. No OPEN is needed. `action`,
+ * `state` and `failure` are control.h's: enum vcuda_process_action, enum vcuda_process_state perhaps with
+ * VCUDA_PROCESS_STEP, and the errno of the last step. The call does not wait for the step to end. Errors: EINVAL, ESRCH
+ * (the process has no context), EPERM (the caller may not trace the process), EBADFD (the process is in another state
+ * than the action needs), EOPNOTSUPP (the host is older), ENODEV, EINTR.
+ */
+struct vcuda_process {
+	__s32 pid;
+	__u32 action;
+	__u32 milliseconds;	/* that running work may take */
+	__u32 state;		/* out */
+	__u32 failure;		/* out */
+	__u32 reserved;
+};
+
 #define VCUDA_IOC_OPEN _IOWR('V', 0x01, struct vcuda_open)
 #define VCUDA_IOC_PIN _IOW('V', 0x02, struct vcuda_pin)
 #define VCUDA_IOC_UNPIN _IOW('V', 0x03, struct vcuda_unpin)
 #define VCUDA_IOC_DOORBELL _IO('V', 0x04)
 #define VCUDA_IOC_WAIT _IOW('V', 0x05, struct vcuda_wait)
+#define VCUDA_IOC_PROCESS _IOWR('V', 0x06, struct vcuda_process)
 
 #endif

@@ -179,6 +179,9 @@ int vcuda_pin(struct vcuda_context *context, const struct vcuda_pin *args);
 int vcuda_unpin(struct vcuda_context *context, const struct vcuda_unpin *args);
 void vcuda_pin_release_all(struct vcuda_context *context);
 
+/* process.c */
+int vcuda_process_act(struct vcuda_device *device, struct vcuda_process *args);
+
 /* account.c */
 struct vcuda_user *vcuda_user_get(kuid_t uid);
 void vcuda_user_put(struct vcuda_user *user);

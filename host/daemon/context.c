@@ -391,6 +391,25 @@ int daemon_context_destroy(struct daemon_device *device, const struct daemon_par
 	return DAEMON_LATER;
 }
 
+int daemon_context_act(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed)
+{
+	const struct vcuda_ctl_request *r = &p->request;
+	const struct daemon_context *context = daemon_context_find(device, r->context);
+	struct daemon_gate_state state;
+	int status = 0;
+
+	if (!context || !context->worker || context->forgotten)
+		return -ENOENT;
+	if (r->flags != VCUDA_PROCESS_GET_STATE)
+		status = daemon_gate_act(&context->worker->gate, r->flags, (uint32_t)r->length);
+	if (status)
+		return status;
+	state = daemon_gate_state(&context->worker->gate);
+	daemon_device_reply(device, owed,
+			    &(struct vcuda_ctl_reply){.state = state.state, .major = state.failure});
+	return DAEMON_LATER;
+}
+
 /* Has the worker unmap what it has of a mapping that will not be completed, and answers `status` then. */
 static int give_up(struct daemon_context *context, struct daemon_mapping *mapping, const struct daemon_owed *owed,
 		   int status)

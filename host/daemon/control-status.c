@@ -6,6 +6,7 @@
 #include "limits/turns.h"
 #include "options/quotas.h"
 #include "ring/ring.h"
+#include "worker/gates.h"
 #include "worker/memory-group.h"
 #include "worker/overcommit.h"
 
@@ -79,9 +80,11 @@ static const char *state_of_worker(const struct daemon_worker *worker)
 
 	if (worker->ending)
 		return "ending";
-	/* For another VM, and not by the operator. */
-	if (gate->asked == DAEMON_GATE_OPEN && gate->wanted != DAEMON_GATE_OPEN)
+	/* For another VM, and neither by the operator nor by the guest. */
+	if (daemon_gate_needed(gate) == DAEMON_GATE_OPEN && gate->wanted != DAEMON_GATE_OPEN)
 		return gate->level == gate->wanted ? "out" : "going-out";
+	if (gate->asked == DAEMON_GATE_OPEN && gate->held != DAEMON_GATE_OPEN && gate->level == gate->wanted)
+		return gate->level == DAEMON_GATE_RELEASED ? "checkpointed" : "locked";
 	if (gate->level == DAEMON_GATE_RELEASED)
 		return gate->wanted == DAEMON_GATE_RELEASED ? "released" : "restoring";
 	if (gate->wanted == DAEMON_GATE_RELEASED)

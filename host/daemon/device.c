@@ -162,6 +162,7 @@ static request_handler *const handlers[] = {
 	[VCUDA_CTL_DESTROY] = daemon_context_destroy,
 	[VCUDA_CTL_MAP] = daemon_context_map,
 	[VCUDA_CTL_UNMAP] = daemon_context_unmap,
+	[VCUDA_CTL_STATE] = daemon_context_act,
 };
 
 static int handle_request(struct daemon_device *device, size_t length, const struct daemon_owed *owed)

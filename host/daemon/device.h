@@ -124,6 +124,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 int daemon_context_destroy(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 int daemon_context_map(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 int daemon_context_unmap(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
+int daemon_context_act(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 
 /* A part of a mapping was malformed: what the worker has of that mapping must go before `status` is answered. */
 int daemon_context_map_failed(struct daemon_device *device, const struct vcuda_ctl_request *r,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "local-process.h"
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "options/quotas.h"
@@ -293,6 +294,10 @@ static void accepted(struct daemon_listener *listener, int fd)
 		close(fd);
 		return;
 	}
+	if (daemon_local_process_is(fd)) {
+		daemon_local_process_add(local, fd, &who);
+		return;
+	}
 	/* Behind those of the same user that wait. */
 	pause = count_waiting(local, who.uid) ? 1 : daemon_connection_rate_take(&local->rate, who.uid, daemon_now());
 	if (!pause)
@@ -307,6 +312,7 @@ int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, cons
 	*local = (struct daemon_local){
 		.options = options, .warm_pool = pool, .listener = {.fd = -1, .accepted = accepted}};
 	vcuda_list_init(&local->clients);
+	vcuda_list_init(&local->process_clients);
 	vcuda_list_init(&local->waiting);
 	daemon_connection_rate_init(&local->rate);
 	daemon_timer_init(&local->waiting_timer, waiting_expired);
@@ -348,6 +354,7 @@ void daemon_local_close(struct daemon_local *local)
 
 	local->closed = true;
 	daemon_listener_close(&local->listener);
+	daemon_local_process_close(local);
 	daemon_timer_clear(&local->waiting_timer);
 	vcuda_list_for_each_safe (waiting, after_waiting, &local->waiting, struct waiting, entry)
 		waiting_free(local, waiting);

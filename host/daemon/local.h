@@ -20,6 +20,7 @@ struct daemon_local {
 	struct daemon_listener listener;
 	struct daemon_connection_rate rate;
 	struct vcuda_list clients;
+	struct vcuda_list process_clients; /* of local-process.c */
 	struct vcuda_list waiting; /* connections over their user's rate, oldest first */
 	struct daemon_timer waiting_timer;
 	unsigned int count, waiting_count;

@@ -32,7 +32,7 @@ class Device(vmm.Test):
 class Context(Device):
     def test_hello_of_another_major(self):
         self.assertEqual(self.vmm.hello(2, 0), (ERROR['EPROTONOSUPPORT'], 1, vmm.CONTROL_MINOR))
-        self.assertIn('control version 2.0, this vcudad 1.1', self.daemon.log())
+        self.assertIn(f'control version 2.0, this vcudad 1.{vmm.CONTROL_MINOR}', self.daemon.log())
         self.assertEqual(self.vmm.create(1)[0][0], ERROR['EPROTO'])
         self.assertEqual(self.vmm.hello(1, 99), (0, 1, vmm.CONTROL_MINOR))
         self.assertEqual(self.vmm.create(1)[0][0], 0)

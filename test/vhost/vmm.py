@@ -22,7 +22,7 @@ SANITIZED = os.environ.get('VCUDA_SANITIZED') == '1'
 LIMIT = 600  # seconds, for what hangs: a busy machine may take long
 
 CONFIG_MAGIC = 0x4144554356545256
-CONTROL_MINOR = 1
+CONTROL_MINOR = 2
 CONTROL, EVENT, DOORBELL = 0, 1, 2
 HELLO, CREATE, DESTROY, MAP, UNMAP = 1, 2, 3, 4, 5
 WRITABLE, LAST, DIRECT = 1, 2, 4

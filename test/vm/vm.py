@@ -42,7 +42,7 @@ def of_toolkits():
 
 def programs():
     """What goes into the guest."""
-    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
@@ -234,6 +234,33 @@ def release(vm):
         check(status == 0, f"a program that was paused: {out}")
 
 
+def checkpoint(vm):
+    """cuCheckpointProcess*() by pids of the guest: a process stands while it is locked, has no memory, and goes on; other users may not."""
+    program, other = vm.steady(3), vm.steady(3)
+
+    def act(who, *steps, before=""):
+        said = vm.run(f"VCUDA_LOG=0 checkpoint {who} {before} {' '.join(steps[::2])}").splitlines()
+        check(said == list(steps[1::2]), f"{steps[::2]} gave {said}, not {steps[1::2]}")
+
+    def state():
+        return {p["pid"]: p["state"] for p in processes_of(vm)["processes"]}
+
+    act(program[0], "state", "state 0", "checkpoint", "401", "lock", "0", "state", "state 1", "lock", "401")
+    check(state() == {int(program[0]): "locked", int(other[0]): "running"}, state())
+    act(program[0], "checkpoint", "0", "state", "state 2", "unlock", "401")
+    check(state() == {int(program[0]): "checkpointed", int(other[0]): "running"}, state())
+    act(program[0], "state", "304", "restore", "304", before="user=1000")
+    act("1", "state", "304")
+    act("99999", "lock", "304")
+    status, out = vm.end_of(other)
+    check(status == 0, f"the neighbour of a process that is held: {out}")
+    check(vm.run(f"cat {program[1]}").split() == ["ready"], "a process that is held has ended")
+    act(program[0], "restore", "0", "unlock", "0", "state", "state 0")
+    status, out = vm.end_of(program)
+    check(status == 0, f"a process that was held: {out}")
+    act("self", "lock", "0", "checkpoint", "0", "restore", "0", "unlock", "0")
+
+
 def memory(vm):
     """What a process costs: the area shared with its worker, and the daemon."""
     process = vm.steady(60)
@@ -397,7 +424,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, memory, pins, pin_kill, reload, reboot, killed, pause)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause)}
 
 
 def nothing_left(vm):

@@ -63,7 +63,7 @@ void daemon_gate_admit(void)
 		gate->group = 0;
 		gate->failure = NULL;
 		gate->before = DAEMON_GATE_OPEN;
-		daemon_gate_set_wanted(gate, gate->asked);
+		daemon_gate_set_wanted(gate, daemon_gate_needed(gate));
 	}
 	daemon_gate_tell_change();
 }
@@ -73,17 +73,18 @@ void daemon_gate_retry(void)
 	struct daemon_gate *gate, *after;
 
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
-		if (daemon_gates.out || gate->wanted < DAEMON_GATE_RELEASED || gate->asked == DAEMON_GATE_RELEASED)
+		if (daemon_gates.out || gate->wanted < DAEMON_GATE_RELEASED ||
+		    daemon_gate_needed(gate) == DAEMON_GATE_RELEASED)
 			continue;
 		gate->failure = NULL;
-		daemon_gate_set_wanted(gate, gate->asked);
+		daemon_gate_set_wanted(gate, daemon_gate_needed(gate));
 	}
 	daemon_gate_tell_change();
 }
 
 static bool is_released(const struct daemon_gate *gate)
 {
-	return gate->level == DAEMON_GATE_RELEASED && gate->asked < DAEMON_GATE_RELEASED;
+	return gate->level == DAEMON_GATE_RELEASED && daemon_gate_needed(gate) < DAEMON_GATE_RELEASED;
 }
 
 bool daemon_gate_is_in(void)

@@ -33,6 +33,11 @@ void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wan
 	daemon_gate_step(gate);
 }
 
+enum daemon_gate_level daemon_gate_needed(const struct daemon_gate *gate)
+{
+	return gate->asked > gate->held ? gate->asked : gate->held;
+}
+
 void daemon_gate_tell_change(void)
 {
 	if (daemon_gates.changed)
@@ -63,9 +68,12 @@ static uint64_t move_ms(void)
 /* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
 static void give_up(struct daemon_gate *gate)
 {
+	if (gate->holds || (gate->group && gate->group == gate->held_group))
+		gate->held = gate->held_before < gate->level ? gate->held_before : gate->level;
+	gate->holds = false;
 	gate->group = 0;
 	gate->asked = gate->before < gate->level ? gate->before : gate->level;
-	daemon_gate_set_wanted(gate, gate->asked);
+	daemon_gate_set_wanted(gate, daemon_gate_needed(gate));
 }
 
 /* The gates of a pause reach their level together or not at all. */
@@ -100,8 +108,11 @@ static void fail_restore(struct daemon_gate *gate, const char *failure)
 {
 	gate->failure = failure;
 	gate->wanted = DAEMON_GATE_RELEASED;
-	if (!daemon_gates.changed)
+	if (gate->holds)
+		gate->held = DAEMON_GATE_RELEASED;
+	else if (!daemon_gates.changed)
 		gate->asked = DAEMON_GATE_RELEASED;
+	gate->holds = false;
 	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and %s", *gate->guest_pid,
 		  failure, daemon_gates.changed ? "vcudad tries again" : "`vcuda resume` tries again");
 }
@@ -259,8 +270,10 @@ static void restore(struct daemon_gate *gate)
 
 void daemon_gate_step(struct daemon_gate *gate)
 {
-	if (gate->wanted == gate->level)
+	if (gate->wanted == gate->level) {
+		gate->holds = false;
 		return;
+	}
 	if (gate->waits) {
 		/* The step may be overdue already. */
 		if (!gate->timer.at)
@@ -498,7 +511,7 @@ static bool is_of(const struct daemon_gate *gate, uint32_t guest_pid)
 
 unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 {
-	enum daemon_gate_level level = release ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED;
+	enum daemon_gate_level level = release ? DAEMON_GATE_RELEASED : DAEMON_GATE_CLOSED, asked;
 	struct daemon_gate *gate, *after;
 	unsigned int count = 0;
 
@@ -516,13 +529,14 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 			continue;
 		gate->failure = NULL;
 		count++;
-		gate->asked = gate->asked > level ? gate->asked : level;
+		asked = gate->asked;
+		gate->asked = asked > level ? asked : level;
 		if (daemon_gates.out)
 			continue;
 		gate->group = daemon_gates.groups;
 		gate->ms = ms;
 		if (gate->wanted <= gate->level)
-			gate->before = gate->wanted;
+			gate->before = asked;
 		/* Memory that is released stays so. */
 		gate->wanted = gate->wanted > level ? gate->wanted : level;
 	}
@@ -550,7 +564,7 @@ unsigned int daemon_gate_resume(uint32_t guest_pid)
 		if (daemon_gates.out)
 			continue;
 		gate->group = 0;
-		daemon_gate_set_wanted(gate, DAEMON_GATE_OPEN);
+		daemon_gate_set_wanted(gate, gate->held);
 	}
 	daemon_gates.resumed = daemon_gates.out;
 	daemon_gate_tell_change();

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "common/list.h"
+#include "protocol/control.h"
 #include "loop/loop.h"
 #include "options/options.h"
 
@@ -39,6 +40,10 @@ struct daemon_gate {
 	const uint32_t *guest_pid;
 	enum daemon_gate_level wanted, level;
 	enum daemon_gate_level asked;         /* by the operator; more is wanted while the VM is out */
+	enum daemon_gate_level held;          /* by the guest, likewise */
+	enum daemon_gate_level held_before;   /* the guest's step that is under way: held again if the step fails */
+	bool holds;                           /* the gate makes a step of the guest's */
+	uint32_t held_group;                  /* of the gates of that step */
 	enum daemon_gate_level before;        /* the last pause: wanted again if the pause fails */
 	bool waits;                           /* a step is under way */
 	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
@@ -120,5 +125,21 @@ const char *daemon_gate_move(uint32_t guest_pid, unsigned int to);
 
 /* A worker whose memory cannot come back stays released, and keeps the word `failure`. */
 unsigned int daemon_gate_resume(uint32_t guest_pid);
+
+/*
+ * The steps of cuCheckpointProcess*(), by which a guest holds its own processes: a gate stays closed, and its memory
+ * released, while the operator, the guest or the VM's being out wants that. `gate`: of a worker of the process; the
+ * other gates of that process take the step too. The call only begins the step.
+ *
+ * daemon_gate_act() returns 0, or -EBADFD: the process is not in the state that the action needs, or a step is under
+ * way. `ms`: that running work may take. daemon_gate_state() tells the state and the failure of the last step.
+ */
+struct daemon_gate_state {
+	uint32_t state;   /* enum vcuda_process_state, perhaps with VCUDA_PROCESS_STEP */
+	uint32_t failure; /* errno of the last step, 0: none */
+};
+
+int daemon_gate_act(struct daemon_gate *gate, enum vcuda_process_action action, uint32_t ms);
+struct daemon_gate_state daemon_gate_state(const struct daemon_gate *gate);
 
 #endif

@@ -28,6 +28,9 @@ void daemon_gate_tell_change(void);
 /* A pause of these gates is under way: one of them has not reached its level. */
 bool daemon_gate_pauses(uint32_t group);
 
+/* The level that the operator and the guest ask for. */
+enum daemon_gate_level daemon_gate_needed(const struct daemon_gate *gate);
+
 /* The device memory that the worker was granted, in bytes. */
 uint64_t daemon_gate_memory(const struct daemon_gate *gate);
 

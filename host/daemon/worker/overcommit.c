@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
-#include "worker/gate.h"
+#include "worker/gates.h"
 #include "worker/worker.h"
 
 /* How long the work of a VM that must go out may take to end. */
@@ -87,10 +87,10 @@ static void say_in(void)
 
 /* ---- what the VM needs ---- */
 
-/* A process that the operator has paused needs nothing. */
+/* A process that the operator or the guest holds needs nothing. */
 static bool counts(const struct daemon_ledger_row *row)
 {
-	return container_of(row, struct daemon_worker, ledger)->gate.asked == DAEMON_GATE_OPEN;
+	return daemon_gate_needed(&container_of(row, struct daemon_worker, ledger)->gate) == DAEMON_GATE_OPEN;
 }
 
 static void add_work(struct daemon_ledger_row *row, void *sum)

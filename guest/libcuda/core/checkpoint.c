@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuCheckpointProcess*(): a process of this guest is locked, gives its device memory back to the host, and gets it
+ * again. The host does the steps (vcudad's gate of the process's worker). Semantics: CUDA's documentation of
+ * checkpointing. The real driver answers CUDA_ERROR_OPERATING_SYSTEM for a process that does not compute.
+ *
+ * The calls need no cuInit(): NVIDIA's asks for that or for persistence mode, and a device of ours always persists.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "core/request.h"
+#include "guest/client/process.h"
+#include "protocol/cuda-functions.h"
+
+#define CHECKPOINT_MS VCUDA_PROCESS_MS_MAX
+
+static CUresult result_of(int pid, int err)
+{
+	switch (-err) {
+	case 0:
+		return CUDA_SUCCESS;
+	case EBADFD:
+		return CUDA_ERROR_ILLEGAL_STATE;
+	case ETIMEDOUT:
+		return CUDA_ERROR_NOT_READY;
+	case ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case EOPNOTSUPP:
+		vcuda_log("process %d cannot be checkpointed: it shares memory with other processes, or the host is "
+			  "older than this library",
+			  pid);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	case EPERM:
+	case EACCES:
+		vcuda_log("process %d is another user's: only root may hold it", pid);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	default:
+		vcuda_log("cannot reach process %d: %s", pid, strerror(-err));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+}
+
+static CUresult step(int pid, enum vcuda_process_action action, uint32_t milliseconds)
+{
+	struct client_process process;
+	int err = client_process_open(&process, pid);
+
+	if (err)
+		return result_of(pid, err);
+	err = client_process_step(&process, action, milliseconds);
+	client_process_close(&process);
+	return result_of(pid, err);
+}
+
+static bool is_zero(const void *bytes, size_t count)
+{
+	const char *byte = bytes;
+
+	while (count && !*byte) {
+		byte++;
+		count--;
+	}
+	return !count;
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
+{
+	struct client_process process;
+	int err;
+
+	if (!state || pid <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = client_process_open(&process, pid);
+	if (err)
+		return result_of(pid, err);
+	err = client_process_act(&process, VCUDA_PROCESS_GET_STATE, 0);
+	client_process_close(&process);
+	if (!err)
+		*state = (CUprocessState)(process.state & ~VCUDA_PROCESS_STEP);
+	return result_of(pid, err);
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
+{
+	uint32_t milliseconds = args && args->timeoutMs ? args->timeoutMs : CHECKPOINT_MS;
+
+	if (pid <= 0 || (args && (args->reserved0 || !is_zero(args->reserved1, sizeof(args->reserved1)))))
+		return CUDA_ERROR_INVALID_VALUE;
+	return step(pid, VCUDA_PROCESS_LOCK, milliseconds < CHECKPOINT_MS ? milliseconds : CHECKPOINT_MS);
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
+{
+	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
+		return CUDA_ERROR_INVALID_VALUE;
+	return step(pid, VCUDA_PROCESS_CHECKPOINT, CHECKPOINT_MS);
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
+{
+	if (pid <= 0 || (args && (!is_zero(args->reserved, sizeof(args->reserved)) || args->reserved1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (args && args->gpuPairsCount) {
+		vcuda_log("cuCheckpointProcessRestore onto another GPU is not supported in a guest: the host's "
+			  "operator moves a process (vcuda move)");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return step(pid, VCUDA_PROCESS_RESTORE, CHECKPOINT_MS);
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
+{
+	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
+		return CUDA_ERROR_INVALID_VALUE;
+	return step(pid, VCUDA_PROCESS_UNLOCK, CHECKPOINT_MS);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "worker/gates.h"
+#include "worker/worker.h"
+
+/* The states of a process have the numbers of the levels. */
+_Static_assert((int)DAEMON_GATE_OPEN == (int)VCUDA_PROCESS_RUNNING, "");
+_Static_assert((int)DAEMON_GATE_CLOSED == (int)VCUDA_PROCESS_LOCKED, "");
+_Static_assert((int)DAEMON_GATE_RELEASED == (int)VCUDA_PROCESS_CHECKPOINTED, "");
+
+static const struct {
+	enum daemon_gate_level from, to;
+} steps[VCUDA_PROCESS_ACTIONS] = {
+	[VCUDA_PROCESS_LOCK] = {DAEMON_GATE_OPEN, DAEMON_GATE_CLOSED},
+	[VCUDA_PROCESS_CHECKPOINT] = {DAEMON_GATE_CLOSED, DAEMON_GATE_RELEASED},
+	[VCUDA_PROCESS_RESTORE] = {DAEMON_GATE_RELEASED, DAEMON_GATE_CLOSED},
+	[VCUDA_PROCESS_UNLOCK] = {DAEMON_GATE_CLOSED, DAEMON_GATE_OPEN},
+};
+
+/* Of the same guest process: process numbers of a VM and of local programs are of different kernels or namespaces. */
+static bool is_of_process(const struct daemon_gate *gate, const struct daemon_gate *other)
+{
+	return *gate->guest_pid == *other->guest_pid && container_of(gate, struct daemon_worker, gate)->ops ==
+								container_of(other, struct daemon_worker, gate)->ops;
+}
+
+static uint32_t errno_of(const char *failure)
+{
+	static const struct {
+		const char *word;
+		int error;
+	} errors[] = {
+		{"memory", ENOMEM}, {"host-memory", ENOMEM}, {"quota", ENOMEM},      {"file", ENOSPC},
+		{"driver", EIO},    {"checkpoint", EIO},     {"shared", EOPNOTSUPP},
+	};
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+		if (!strcmp(errors[i].word, failure))
+			return (uint32_t)errors[i].error;
+	/* A command, the device or the worker does not come to its end. */
+	return ETIMEDOUT;
+}
+
+struct daemon_gate_state daemon_gate_state(const struct daemon_gate *gate)
+{
+	struct daemon_gate_state sum = {0};
+	enum daemon_gate_level held = DAEMON_GATE_OPEN;
+	struct daemon_gate *other, *after;
+	bool holds = false;
+
+	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry) {
+		if (!is_of_process(other, gate))
+			continue;
+		held = other->held > held ? other->held : held;
+		holds |= other->holds;
+		if (other->failure)
+			sum.failure = errno_of(other->failure);
+	}
+	sum.state = held | (holds ? VCUDA_PROCESS_STEP : 0);
+	return sum;
+}
+
+static void begin(struct daemon_gate *gate, enum daemon_gate_level held, uint32_t ms)
+{
+	gate->failure = NULL;
+	gate->held_before = gate->held;
+	gate->held = held;
+	gate->holds = true;
+	/* The memory of a VM that is out stays released. */
+	if (daemon_gates.out)
+		return;
+	if (gate->wanted <= gate->level) {
+		gate->group = gate->held_group = daemon_gates.groups;
+		gate->before = gate->asked;
+		gate->ms = ms;
+	}
+	gate->wanted = daemon_gate_needed(gate);
+}
+
+int daemon_gate_act(struct daemon_gate *gate, enum vcuda_process_action action, uint32_t ms)
+{
+	enum daemon_gate_level from = steps[action].from, to = steps[action].to;
+	struct daemon_gate *other, *after;
+
+	if (daemon_gate_state(gate).state != from)
+		return -EBADFD;
+	daemon_gates.groups++;
+	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is_of_process(other, gate) && (to > from ? other->held < to : other->held > to))
+			begin(other, to, ms);
+	/* The first step of one may fail at once, and with it all. */
+	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is_of_process(other, gate))
+			daemon_gate_step(other);
+	daemon_gate_tell_change();
+	return 0;
+}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuCheckpointProcess*(): a guest locks its own processes, and has their memory released and restored."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+from harness import LIMIT, build, check, children, random_seed, wait_until
+from pause import BALLAST_MIB, TIMES, finish, memory_of, paused_daemon, stands, start, works
+
+SUCCESS, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, ILLEGAL_STATE, NOT_READY = 0, 1, 801, 304, 401, 600
+RUNNING, LOCKED, CHECKPOINTED = "state 0", "state 1", "state 2"
+
+
+def act(d, process, *steps, before=()):
+    """Makes the steps, each an action and what it gives; `before`: actions that give nothing."""
+    pid = getattr(process, "pid", process)
+    actions, wanted = steps[::2], [str(answer) for answer in steps[1::2]]
+    r = subprocess.run([build("test/local/checkpoint"), str(pid), *before, *actions], env=d.env, capture_output=True,
+                       text=True, timeout=LIMIT)
+    check(r.returncode == 0, f"checkpoint {actions} ended with {r.returncode}: {r.stderr}")
+    check(r.stdout.splitlines() == wanted, f"{actions} gave {r.stdout.splitlines()}, not {wanted}: {r.stderr}")
+
+
+def order():
+    """Each step needs the state that the one before leads to."""
+    with paused_daemon() as d:
+        program, neighbour = start(d), start(d)
+        worker, = set(children(d.pid)) & {w["worker"] for w in d.processes() if w["pid"] == program.pid}
+        act(d, program, "state", RUNNING, "unlock", ILLEGAL_STATE, "checkpoint", ILLEGAL_STATE, "restore", ILLEGAL_STATE,
+            "reserved", INVALID_VALUE, "pairs", NOT_SUPPORTED, "thread", NOT_SUPPORTED)
+        works(program)
+        act(d, program, "lock", SUCCESS, "state", LOCKED, "lock", ILLEGAL_STATE, "restore", ILLEGAL_STATE)
+        check(d.state_of(program) == "locked", d.state_of(program))
+        stands(program)
+        works(neighbour)
+        before = memory_of(worker)
+        act(d, program, "checkpoint", SUCCESS, "state", CHECKPOINTED, "unlock", ILLEGAL_STATE, "lock", ILLEGAL_STATE)
+        check(d.state_of(program) == "checkpointed", d.state_of(program))
+        check(memory_of(worker) <= before - BALLAST_MIB * 3 // 4, f"of {before} MiB {memory_of(worker)} MiB are left")
+        works(neighbour)
+        act(d, program, "restore", SUCCESS, "state", LOCKED)
+        check(memory_of(worker) >= BALLAST_MIB, "the memory is not back")
+        stands(program)
+        act(d, program, "unlock", SUCCESS, "state", RUNNING)
+        works(program)
+        finish(program, neighbour)
+
+
+def with_operator():
+    """What the operator pauses stays paused when the guest unlocks it, and the other way round."""
+    with paused_daemon() as d:
+        p = start(d)
+        act(d, p, "lock", SUCCESS)
+        d.say("pause", "--release", p.pid)
+        d.say("resume", p.pid)
+        act(d, p, "state", LOCKED)
+        stands(p)
+        d.say("pause", p.pid)
+        act(d, p, "unlock", SUCCESS, "state", RUNNING)
+        stands(p)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        d.say("resume", p.pid)
+        stands(p)
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        d.say("pause", "--release", p.pid)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+        check(d.state_of(p) == "released", d.state_of(p))
+        stands(p)
+        d.say("resume", p.pid)
+        works(p)
+        finish(p)
+
+
+def in_vain():
+    """Work that does not end, processes that do not compute, and other users' processes."""
+    with paused_daemon("--allow-any-user") as d:
+        waits, other = start(d, "waits"), start(d)
+        act(d, waits, "lock=300", NOT_READY, "state", RUNNING)
+        works(other)
+        act(d, os.getpid(), "state", OPERATING_SYSTEM, "lock", OPERATING_SYSTEM)
+        ended = subprocess.Popen(["true"])
+        ended.wait(LIMIT)
+        act(d, ended, "state", OPERATING_SYSTEM)
+        if os.geteuid() == 0:
+            os.chmod(os.path.dirname(d.env["VCUDA_SOCKET"]), 0o755)
+            os.chmod(d.env["VCUDA_SOCKET"], 0o666)
+            act(d, other, "lock", OPERATING_SYSTEM, "state", OPERATING_SYSTEM, before=["user=65534"])
+        act(d, other, "state", RUNNING)
+        finish(waits, other)
+
+
+def of_itself():
+    """A process may hold itself: its other calls wait, and those that hold it do not."""
+    with paused_daemon() as d:
+        act(d, "self", "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED, "restore", SUCCESS, "unlock", SUCCESS)
+
+
+def ends():
+    """A process that is held ends as any other."""
+    with paused_daemon() as d:
+        for steps in ("lock", SUCCESS), ("lock", SUCCESS, "checkpoint", SUCCESS):
+            p = start(d)
+            act(d, p, *steps)
+            p.kill()
+            p.wait(LIMIT)
+            wait_until(lambda: not children(d.pid), "the worker of a process that was held outlives it")
+        p = start(d)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        os.kill(children(d.pid)[0], signal.SIGKILL)
+        p.wait(LIMIT)
+        check(p.returncode == 3, f"the program ended with {p.returncode}")
+
+
+def at_random_moments():
+    chance = random.Random(random_seed())
+    with paused_daemon() as d:
+        program, copies = start(d), start(d, "copies")
+        for _ in range(TIMES // 2):
+            for p in program, copies:
+                time.sleep(chance.uniform(0, 0.05))
+                act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+        works(program)
+        finish(program, copies)
+
+
+def checkpoint():
+    for part in order, with_operator, in_vain, of_itself, ends, at_random_moments:
+        part()
