@@ -3,7 +3,10 @@
  * Makes calls of cuCheckpointProcess*() on a process, as NVIDIA's utility of that name does, and prints the result of
  * each, or "state N". `self` stands for the calling process, which then also computes.
  *
- * usage: checkpoint PID|self ACTION...    state, lock[=MS], checkpoint, restore, unlock, thread, reserved, pairs,
+ * With `utility` it does as NVIDIA's program does, whose arguments follow.
+ *
+ * usage: checkpoint utility ARGUMENT...
+ *        checkpoint PID|self ACTION...    state, lock[=MS], checkpoint, restore, unlock, thread, reserved, pairs,
  *                                         user=UID (prints nothing: the next calls are that user's)
  */
 #include <stdint.h>
@@ -94,12 +97,27 @@ static int compute(CUdeviceptr memory, uint32_t value, uint32_t next)
 	       cuMemcpyHtoD_v2(memory, &next, sizeof(next));
 }
 
+static int utility(int argc, char **argv)
+{
+	static const CUuuid uuid = {
+		{0x69, 0xa2, 0x8e, 0x9f, 0x24, 0x49, 0x8b, 0x47, 0xb0, 0x30, 0xc5, 0xda, 0x33, 0x0e, 0xa4, 0xe9}};
+	const void *table = NULL;
+	int (*run)(int, char **);
+
+	if (cuGetExportTable(&table, &uuid) || *(const size_t *)table < 8 * sizeof(void *))
+		return 5;
+	run = ((int (*const *)(int, char **))table)[7];
+	return run(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
 	int pid = argc < 2 ? 0 : !strcmp(argv[1], "self") ? getpid() : atoi(argv[1]);
 	CUdeviceptr memory = 0;
 	CUcontext context;
 
+	if (argc > 1 && !strcmp(argv[1], "utility"))
+		return utility(argc - 1, argv + 1);
 	if (pid == getpid() && (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
 				cuMemAlloc_v2(&memory, sizeof(uint32_t)) || cuMemsetD32_v2(memory, 1, 1)))
 		return 3;

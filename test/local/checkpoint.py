@@ -99,6 +99,38 @@ def of_itself():
         act(d, "self", "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED, "restore", SUCCESS, "unlock", SUCCESS)
 
 
+def utility():
+    """The table behind NVIDIA's program cuda-checkpoint: its options, its answers and its exit status."""
+    with paused_daemon() as d:
+        p = start(d)
+
+        def run(*arguments, status=0):
+            r = subprocess.run([build("test/local/checkpoint"), "utility", *map(str, arguments)], env=d.env, capture_output=True,
+                               text=True, timeout=LIMIT)
+            check(r.returncode == status, f"{arguments} ended with {r.returncode}: {r.stdout}{r.stderr}")
+            return r.stdout.strip() if not status else r.stderr
+
+        of = "--pid", p.pid
+        check(run("--get-state", *of) == "running", "the state of a process that runs")
+        run("--toggle", *of)
+        check(run("--get-state", "-p", p.pid) == "checkpointed", "the state after --toggle")
+        stands(p)
+        check("failed" in run("--action", "unlock", *of, status=1), "unlock of a checkpointed process")
+        run(*of, "--toggle")
+        works(p)
+        run("--action=lock", *of, "--timeout", 5000)
+        check(run("--get-state", *of) == "locked", "the state of a locked process")
+        for action, state in ("checkpoint", "checkpointed"), ("restore", "locked"), ("unlock", "running"):
+            run("--action", action, *of)
+            check(run("--get-state", *of) == state, f"the state after {action}")
+        works(p)
+        check("usage" in run("--help"), "--help")
+        for wrong in (), ("--get-state",), ("--pid", "x", "--toggle"), ("--action", "jump", *of), ("--toggle", "--get-state", *of), (*of, "--toggle", "x"):
+            check("usage" in run(*wrong, status=1), wrong)
+        check("304" in run("--get-state", "--pid", os.getpid(), status=1), "a process that does not compute")
+        finish(p)
+
+
 def ends():
     """A process that is held ends as any other."""
     with paused_daemon() as d:
@@ -128,5 +160,5 @@ def at_random_moments():
 
 
 def checkpoint():
-    for part in order, with_operator, in_vain, of_itself, ends, at_random_moments:
+    for part in order, with_operator, in_vain, of_itself, utility, ends, at_random_moments:
         part()

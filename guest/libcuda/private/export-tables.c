@@ -12,6 +12,7 @@
 #include "module/compute-cache.h"
 #include "core/device.h"
 #include "module/enumerate.h"
+#include "private/checkpoint-command.h"
 #include "private/md2.h"
 #include "stream/stream.h"
 #include "core/storage.h"
@@ -270,6 +271,13 @@ static const slot compute_cache[7] = {
 	FUNCTION(libcuda_compute_free),
 };
 
+/* ---- the program cuda-checkpoint ---- */
+
+static const slot checkpoint_command[8] = {
+	SIZE(checkpoint_command), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
+	FUNCTION(refuse),         FUNCTION(refuse), FUNCTION(refuse), FUNCTION(libcuda_checkpoint_command),
+};
+
 static const struct {
 	uint8_t uuid[16];
 	const slot *table; /* NULL: tools_context() */
@@ -293,6 +301,8 @@ static const struct {
 	 module_functions},
 	{{0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28},
 	 compute_cache},
+	{{0x69, 0xa2, 0x8e, 0x9f, 0x24, 0x49, 0x8b, 0x47, 0xb0, 0x30, 0xc5, 0xda, 0x33, 0x0e, 0xa4, 0xe9},
+	 checkpoint_command},
 };
 
 /* Works before cuInit. */
