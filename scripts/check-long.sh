@@ -9,15 +9,16 @@
 # beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
 # each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
 # starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
-# four programs each); pauses (programs are paused 200 times, and release their memory 200 times; 200 events beside VMs that share memory); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build).
+# four programs each); slow (the tests of the suite of that name, also under the address sanitizer); pauses (programs are paused 200 times, and release their memory 200 times; 200 events beside VMs that share memory); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
 BUILD=$(realpath -m "${BUILD:-build}")
+BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults vms pauses kasan"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check loaded ends random fuzz faults vms pauses slow kasan"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -62,6 +63,14 @@ pauses() {
 		VCUDA_TEST_TIMES=20 python3 test/local/local.py "$BUILD" overcommit_random
 }
 
+slow() {
+	local dir
+	build && scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined || return
+	for dir in "$BUILD" "$BUILD_ASAN"; do
+		meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 8 --suite slow || return
+	done
+}
+
 kasan() {
 	build && python3 test/kasan/kasan.py "$BUILD"
 }
@@ -79,6 +88,7 @@ part() {
 	faults) faults ;;
 	vms) vms ;;
 	pauses) pauses ;;
+	slow) slow ;;
 	kasan) kasan ;;
 	esac
 }

@@ -14,6 +14,8 @@ BUILD_ASAN=${BUILD_ASAN:-build-asan}
 BUILD_TSAN=${BUILD_TSAN:-build-tsan}
 BUILD_FUZZ=${BUILD_FUZZ:-build-fuzz}
 SANITIZED="unit protocol fuzz vhost local"
+# Some tests wait more than they run.
+TESTS_AT_ONCE=$(($(nproc) + 1))
 # A limit ends what hangs. It must not end what is slow on a busy machine.
 PATIENCE=8
 broken=0
@@ -35,7 +37,7 @@ run() {
 	rm -f "$dir/meson-logs/testlog.json"
 	mapfile -t options < <(suites "$@")
 	[ ${#options[@]} -gt 0 ] || return 0
-	meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier "$PATIENCE" "${options[@]}"
+	meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$TESTS_AT_ONCE" --timeout-multiplier "$PATIENCE" "${options[@]}"
 	[ -f "$dir/meson-logs/testlog.json" ] || broken=$((broken + 1))
 }
 
