@@ -184,6 +184,7 @@ static void report(const struct control_process *process, const char *wish)
 struct view {
 	bool failed, goes_on;
 	unsigned int running; /* a process that is not paused, 0: none */
+	unsigned int held;    /* a process that its guest holds, 0: none */
 };
 
 static bool is_under_way(const struct control_process *p)
@@ -200,6 +201,8 @@ static void look_at(const struct control_process *p, struct view *view)
 		view->goes_on = true;
 	else if (!strcmp(p->state, "running") || !strcmp(p->state, "starting"))
 		view->running = p->pid;
+	else if (!strcmp(p->state, "locked") || !strcmp(p->state, "checkpointed"))
+		view->held = p->pid;
 }
 
 /* Looks at each process of the target. False: vcudad does not answer. */
@@ -253,7 +256,11 @@ static bool resume_target(const struct target *target)
 {
 	struct view view;
 
-	return request(target, "resume", "") && wait_for_target(target, &view, "resumed");
+	if (!request(target, "resume", "") || !wait_for_target(target, &view, "resumed"))
+		return false;
+	if (view.held)
+		cli_message("process %u does not go on: its guest holds it (cuCheckpointProcessLock)", view.held);
+	return true;
 }
 
 /* Where the memory cannot come back on the GPU, it comes back where it was. */

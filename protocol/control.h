@@ -122,7 +122,7 @@ enum vcuda_process_action {
 };
 
 /*
- * The numbers are those of CUprocessState. While VCUDA_PROCESS_STEP is set, a step to the state is under way. A step
+ * The numbers are those of CUprocessState. While VCUDA_PROCESS_STEP is set, a step from the state is under way. A step
  * that has failed leaves the state from which it began, and the reply's `major` is its errno until the next step.
  */
 enum vcuda_process_state {
@@ -133,8 +133,8 @@ enum vcuda_process_state {
 
 #define VCUDA_PROCESS_STEP 0x100
 
-/* The longest time that running work may take, in milliseconds. */
-#define VCUDA_PROCESS_MS_MAX 3600000
+/* The longest time that running work may take, in milliseconds: the operator and other VMs wait for that step. */
+#define VCUDA_PROCESS_MS_MAX 5000
 
 enum vcuda_event_type {
 	VCUDA_EVENT_WAKE = 1,	/* wake the sleepers of `context`; they re-read their shared page */

@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,42 +47,22 @@ static int take_name(int fd)
 		       : 0;
 }
 
-static int open_local(struct client_process *p)
-{
-	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-	if (p->pidfd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	p->fd = client_local_connect(NULL, take_name);
-	if (p->fd >= 0)
-		return 0;
-	close(p->pidfd);
-	return p->fd;
-}
-
 static int ask_vcudad(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
 {
-	struct vcuda_process_request request = {.action = action, .milliseconds = milliseconds};
+	struct vcuda_process_request request = {
+		.action = action, .milliseconds = milliseconds, .pid = (uint32_t)p->pid};
 	struct vcuda_process_reply reply;
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {.align = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-	struct iovec data = {&request, sizeof(request)};
-	struct msghdr h = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t bytes;
 
-	memcpy(CMSG_DATA(&control.align), &p->pidfd, sizeof(int));
-	if (sendmsg(p->fd, &h, MSG_NOSIGNAL) < 0)
+	if (send(p->fd, &request, sizeof(request), MSG_NOSIGNAL) < 0)
 		return -errno;
 	do {
 		bytes = recv(p->fd, &reply, sizeof(reply), 0);
 	} while (bytes < 0 && errno == EINTR);
 	if (bytes < 0)
-		return -errno;
-	/* A vcudad that does not know such connections starts a worker, which waits for another message. */
+		return errno == EAGAIN ? -EIO : -errno;
 	if (bytes != sizeof(reply))
-		return bytes ? -EPROTO : -EOPNOTSUPP;
+		return bytes ? -EPROTO : -ECONNRESET;
 	p->state = reply.state;
 	p->failure = reply.failure;
 	return reply.status;
@@ -109,29 +88,36 @@ static int ask_driver(struct client_process *p, enum vcuda_process_action action
 
 int client_process_open(struct client_process *p, int pid)
 {
-	*p = (struct client_process){.pid = pid, .fd = -1, .pidfd = -1};
+	*p = (struct client_process){.pid = pid, .fd = -1};
 	if (is_wanted(&client_transport_virtio)) {
 		p->fd = open(VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
 		if (p->fd >= 0 || errno != ENOENT)
 			return p->fd >= 0 ? 0 : -errno;
 	}
-	return is_wanted(&client_transport_local) ? open_local(p) : -ENOENT;
+	if (!is_wanted(&client_transport_local))
+		return -ENOENT;
+	p->is_local = true;
+	p->fd = client_local_connect(NULL, take_name);
+	return p->fd < 0 ? p->fd : 0;
 }
 
 void client_process_close(struct client_process *p)
 {
 	close(p->fd);
-	if (p->pidfd >= 0)
-		close(p->pidfd);
 }
 
 int client_process_act(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
 {
-	return p->pidfd < 0 ? ask_driver(p, action, milliseconds) : ask_vcudad(p, action, milliseconds);
+	return p->is_local ? ask_vcudad(p, action, milliseconds) : ask_driver(p, action, milliseconds);
 }
 
-int client_process_step(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
+static int make_step(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
 {
+	static const enum vcuda_process_state ends[VCUDA_PROCESS_ACTIONS] = {
+		[VCUDA_PROCESS_LOCK] = VCUDA_PROCESS_LOCKED,
+		[VCUDA_PROCESS_CHECKPOINT] = VCUDA_PROCESS_CHECKPOINTED,
+		[VCUDA_PROCESS_RESTORE] = VCUDA_PROCESS_LOCKED,
+		[VCUDA_PROCESS_UNLOCK] = VCUDA_PROCESS_RUNNING};
 	struct timespec nap = {.tv_nsec = FIRST_NAP_NS};
 	int err = client_process_act(p, action, milliseconds);
 
@@ -140,5 +126,29 @@ int client_process_step(struct client_process *p, enum vcuda_process_action acti
 		nap.tv_nsec = 2 * nap.tv_nsec < LONGEST_NAP_NS ? 2 * nap.tv_nsec : LONGEST_NAP_NS;
 		err = client_process_act(p, VCUDA_PROCESS_GET_STATE, 0);
 	}
-	return err ? err : -(int)p->failure;
+	if (err || p->failure)
+		return err ? err : -(int)p->failure;
+	/* Another caller has taken a step meanwhile, or a worker was replaced. */
+	return p->state == ends[action] ? 0 : -EBADFD;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* The host waits for work no longer than VCUDA_PROCESS_MS_MAX at a time. */
+int client_process_step(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
+{
+	uint64_t end = milliseconds ? now_ms() + milliseconds : UINT64_MAX, left;
+	int err;
+
+	do {
+		left = end - now_ms();
+		err = make_step(p, action, left < VCUDA_PROCESS_MS_MAX ? (uint32_t)left : VCUDA_PROCESS_MS_MAX);
+	} while (err == -ETIMEDOUT && action == VCUDA_PROCESS_LOCK && now_ms() < end);
+	return err;
 }

@@ -7,19 +7,20 @@
 #ifndef VCUDA_CLIENT_PROCESS_H
 #define VCUDA_CLIENT_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "protocol/control.h"
 
 struct client_process {
 	int pid;
-	int fd;                  /* /dev/vcuda, or the connection to vcudad */
-	int pidfd;               /* of local processes; -1 */
+	int fd; /* /dev/vcuda, or the connection to vcudad */
+	bool is_local;
 	uint32_t state, failure; /* the last answer, as in struct vcuda_process of guest/driver/uapi.h */
 };
 
 /*
- * Finds the transport as client_session_open() does. Errors: ESRCH (no such process), ENOENT (no transport), EACCES.
+ * Finds the transport as client_session_open() does. Errors: ENOENT (no transport), EACCES, others of the transport.
  * Where it fails there is nothing to close.
  */
 int client_process_open(struct client_process *process, int pid);
@@ -28,13 +29,15 @@ void client_process_close(struct client_process *process);
 /*
  * Begins a step, or asks for the state, and sets `state` and `failure`. Errors: ESRCH (the process does not compute),
  * EPERM (it is another user's), EBADFD (its state is another than the action needs), EOPNOTSUPP (the host or the
- * driver is older), others of the transport.
+ * driver is older, or the operator allows no checkpoints), ECONNRESET (vcudad has closed the connection: its log says
+ * why, or it is older), others of the transport.
  */
 int client_process_act(struct client_process *process, enum vcuda_process_action action, uint32_t milliseconds);
 
 /*
- * Begins a step and waits for its end. More errors: the errno of a step that failed: ETIMEDOUT (the work has not
- * ended in time), ENOMEM, ENOSPC, EIO, EOPNOTSUPP (the process shares memory with others).
+ * Begins a step and waits for its end. `milliseconds`: that running work may take, for LOCK; 0: no limit. More errors:
+ * the errno of a step that failed: ETIMEDOUT (the work has not ended in time), ENOMEM, ENOSPC, EIO, EOPNOTSUPP (the
+ * process shares memory with others).
  */
 int client_process_step(struct client_process *process, enum vcuda_process_action action, uint32_t milliseconds);
 

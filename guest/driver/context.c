@@ -209,7 +209,8 @@ static int vcuda_context_create(struct vcuda_context *context, struct vcuda_open
 	call->request.context = context->id;
 	call->request.length = (u64)context->share.count << PAGE_SHIFT;
 	call->request.uid = from_kuid_munged(&init_user_ns, current_uid());
-	call->request.pid = task_tgid_nr(current);
+	/* The process that the rights of others are checked against, and not one that shares its memory. */
+	call->request.pid = pid_nr(context->owner);
 	call->request.major = args->major;
 	call->request.minor = args->minor;
 	status = vcuda_share_describe(&context->share, call);

@@ -2,8 +2,8 @@
 /*
  * The state of other processes: who may change it, and which context the host knows such a process by.
  *
- * The rule for rights is that of ptrace(PTRACE_ATTACH), but for what security modules and PR_SET_DUMPABLE add to it:
- * ptrace_may_access() is not there for modules.
+ * The rule for rights is that of ptrace(PTRACE_ATTACH) without the checks of security modules and PR_SET_DUMPABLE:
+ * modules cannot call ptrace_may_access().
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -16,9 +16,9 @@
 
 static bool vcuda_same_user(const struct cred *caller, const struct cred *target)
 {
-	return uid_eq(caller->euid, target->uid) && uid_eq(caller->euid, target->euid) &&
-	       uid_eq(caller->euid, target->suid) && gid_eq(caller->egid, target->gid) &&
-	       gid_eq(caller->egid, target->egid) && gid_eq(caller->egid, target->sgid);
+	return uid_eq(caller->uid, target->uid) && uid_eq(caller->uid, target->euid) &&
+	       uid_eq(caller->uid, target->suid) && gid_eq(caller->gid, target->gid) &&
+	       gid_eq(caller->gid, target->egid) && gid_eq(caller->gid, target->sgid);
 }
 
 /* 0, -ESRCH, -EPERM. */
@@ -46,7 +46,8 @@ static u64 vcuda_process_context(struct vcuda_device *device, const struct pid *
 
 	xa_lock_irq(&device->contexts);
 	xa_for_each(&device->contexts, id, context)
-		if (context->owner == pid && READ_ONCE(context->state) == VCUDA_CONTEXT_OPEN)
+		if (context->owner == pid && READ_ONCE(context->state) == VCUDA_CONTEXT_OPEN &&
+		    !READ_ONCE(context->lost))
 			found = context->id;
 	xa_unlock_irq(&device->contexts);
 	return found;
@@ -70,7 +71,10 @@ static int vcuda_process_ask(struct vcuda_device *device, u64 context, struct vc
 	}
 	vcuda_call_put(call);
 	/* The process has ended. */
-	return status == -ENOENT ? -ESRCH : status;
+	if (status == -ENOENT)
+		return -ESRCH;
+	/* The host is slow, and not the process's work. */
+	return status == -ETIMEDOUT ? -EIO : status;
 }
 
 int vcuda_process_act(struct vcuda_device *device, struct vcuda_process *args)

@@ -398,6 +398,8 @@ int daemon_context_act(struct daemon_device *device, const struct daemon_parsed 
 	struct daemon_gate_state state;
 	int status = 0;
 
+	if (device->options->no_guest_checkpoint)
+		return -EOPNOTSUPP;
 	if (!context || !context->worker || context->forgotten)
 		return -ENOENT;
 	if (r->flags != VCUDA_PROCESS_GET_STATE)

@@ -61,7 +61,7 @@ struct kill {
 	unsigned int user;
 };
 
-static void log_local(const struct daemon_worker *worker, void *argument)
+static void log_local(struct daemon_worker *worker, void *argument)
 {
 	const struct kill *kill = argument;
 

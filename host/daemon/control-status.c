@@ -10,7 +10,7 @@
 #include "worker/memory-group.h"
 #include "worker/overcommit.h"
 
-static void note_most(const struct daemon_worker *worker, void *argument)
+static void note_most(struct daemon_worker *worker, void *argument)
 {
 	uint64_t *most = argument, bytes = daemon_ledger_row_most_granted(&worker->ledger);
 
@@ -135,7 +135,7 @@ static void write_context(const struct daemon_context *context, FILE *answer)
 	fputc('\n', answer);
 }
 
-static void write_local(const struct daemon_worker *worker, void *answer)
+static void write_local(struct daemon_worker *worker, void *answer)
 {
 	fprintf(answer, "process kind=local pid=%u uid=%u state=%s", worker->guest.pid, worker->guest.uid,
 		state_of_worker(worker));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,7 +15,6 @@
 
 /* Each connection is a descriptor of ours. */
 #define MOST 64
-#define MOST_OF_USER 16
 
 struct process_client {
 	struct vcuda_list entry;
@@ -46,97 +46,94 @@ static void client_free(struct process_client *client)
 	free(client);
 }
 
-/* As this process numbers it. 0: it has ended, or this process's namespace has no number for it. */
-static uint32_t pid_of(int pidfd)
+/* The number that the process has in its own pid namespace; 0: it has ended, or is not to be seen. */
+static uint32_t own_number(pid_t pid)
 {
-	char path[64], line[128];
-	unsigned int pid = 0;
+	char path[64], line[256];
+	const char *last;
+	uint32_t number = 0;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	while (!pid && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Pid:\t%u", &pid) != 1)
-			pid = 0;
+	while (!number && fgets(line, sizeof(line), file)) {
+		last = strncmp(line, "NSpid:", 6) ? NULL : strrchr(line, '\t');
+		number = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+	}
 	fclose(file);
-	return pid;
+	return number;
+}
+
+static bool share_namespace(pid_t one, pid_t other)
+{
+	struct stat s, t;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", one);
+	if (stat(path, &s))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", other);
+	return !stat(path, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
 struct search {
-	uint32_t pid;
-	const struct daemon_worker *found;
+	const struct process_client *client;
+	uint32_t number;
+	struct daemon_worker *found;
+	bool is_foreign; /* a worker of that process is another user's */
 };
 
-static void look_at(const struct daemon_worker *worker, void *argument)
+static void look_at(struct daemon_worker *worker, void *argument)
 {
 	struct search *search = argument;
+	pid_t pid = (pid_t)worker->guest.pid;
 
-	if (worker->guest.pid == search->pid && !worker->ending)
-		search->found = worker;
+	if (worker->ending || own_number(pid) != search->number || !share_namespace(pid, search->client->who.pid))
+		return;
+	search->found = worker;
+	search->is_foreign |= worker->guest.uid != search->client->who.uid;
 }
 
-static int act(const struct process_client *client, const struct vcuda_process_request *m, int pidfd,
+static int act(const struct process_client *client, const struct vcuda_process_request *m,
 	       struct vcuda_process_reply *reply)
 {
-	struct search search = {.pid = pid_of(pidfd)};
+	struct search search = {.client = client, .number = m->pid};
 	struct daemon_gate_state state;
-	struct daemon_gate *gate;
 	int status;
 
-	if (m->action >= VCUDA_PROCESS_ACTIONS || m->milliseconds > VCUDA_PROCESS_MS_MAX)
+	if (client->local->options->no_guest_checkpoint)
+		return -EOPNOTSUPP;
+	if (m->action >= VCUDA_PROCESS_ACTIONS || m->milliseconds > VCUDA_PROCESS_MS_MAX || !m->pid)
 		return -EINVAL;
-	if (search.pid)
-		daemon_local_each(client->local, look_at, &search);
+	daemon_local_each(client->local, look_at, &search);
 	if (!search.found)
 		return -ESRCH;
-	if (client->who.uid && client->who.uid != search.found->guest.uid)
+	if (client->who.uid && search.is_foreign)
 		return -EPERM;
-	gate = (struct daemon_gate *)&search.found->gate;
-	status = m->action == VCUDA_PROCESS_GET_STATE ? 0 : daemon_gate_act(gate, m->action, m->milliseconds);
-	state = daemon_gate_state(gate);
+	status = m->action == VCUDA_PROCESS_GET_STATE
+			 ? 0
+			 : daemon_gate_act(&search.found->gate, m->action, m->milliseconds);
+	state = daemon_gate_state(&search.found->gate);
 	reply->state = state.state;
 	reply->failure = state.failure;
 	return status;
 }
 
-/* Returns the bytes of the request, or -1 with errno. *pidfd is the caller's to close, -1: there was none. */
-static ssize_t receive(const struct process_client *client, struct vcuda_process_request *m, int *pidfd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec data = {m, sizeof(*m)};
-	struct msghdr h = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	/* The kernel closes descriptors for which there is no room. */
-	ssize_t bytes = recvmsg(client->fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	const struct cmsghdr *c = bytes < 0 ? NULL : CMSG_FIRSTHDR(&h);
-
-	*pidfd = -1;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(pidfd, CMSG_DATA(c), sizeof(int));
-	return bytes;
-}
-
 static void ready(struct daemon_source *source, uint32_t events)
 {
 	struct process_client *client = container_of(source, struct process_client, source);
-	struct vcuda_process_request m;
 	struct vcuda_process_reply reply = {0};
-	int pidfd;
-	ssize_t bytes = receive(client, &m, &pidfd);
+	struct vcuda_process_request m;
+	/* No room for control data: descriptors that a client sends us are closed by the kernel. */
+	ssize_t bytes = recv(client->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (bytes == sizeof(m) && pidfd >= 0)
-		reply.status = act(client, &m, pidfd, &reply);
-	if (pidfd >= 0)
-		close(pidfd);
-	if (bytes != sizeof(m) || pidfd < 0 ||
-	    send(client->fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+	if (bytes == sizeof(m))
+		reply.status = act(client, &m, &reply);
+	if (bytes != sizeof(m) || send(client->fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		client_free(client);
 		return;
 	}
@@ -149,16 +146,20 @@ static void silent(struct daemon_timer *timer)
 	client_free(container_of(timer, struct process_client, silent));
 }
 
+/* A user gets half of the places that are free, so that another user always finds one. */
 static bool has_place(struct daemon_local *local, uid_t user)
 {
 	struct process_client *client, *after;
 	unsigned int count = 0, of_user = 0;
 
+	if (daemon_connection_rate_take(&local->rate, user, daemon_now()))
+		return false;
+
 	vcuda_list_for_each_safe (client, after, &local->process_clients, struct process_client, entry) {
 		count++;
 		of_user += client->who.uid == user;
 	}
-	return count < MOST && of_user < MOST_OF_USER;
+	return of_user < (MOST - count);
 }
 
 void daemon_local_process_add(struct daemon_local *local, int fd, const struct ucred *who)
@@ -166,8 +167,9 @@ void daemon_local_process_add(struct daemon_local *local, int fd, const struct u
 	struct process_client *client = has_place(local, who->uid) ? calloc(1, sizeof(*client)) : NULL;
 
 	if (!client) {
-		vcuda_log_peer("process %d of user %u is refused: too many connections hold processes", who->pid,
-			       who->uid);
+		vcuda_log_peer("process %d of user %u is refused: it connects too often, or too many connections hold "
+			       "processes",
+			       who->pid, who->uid);
 		close(fd);
 		return;
 	}

@@ -321,7 +321,7 @@ int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, cons
 	return daemon_listener_open(&local->listener, loop, options->socket, SOCK_SEQPACKET, options->socket_mode);
 }
 
-void daemon_local_each(struct daemon_local *local, void (*call)(const struct daemon_worker *worker, void *argument),
+void daemon_local_each(struct daemon_local *local, void (*call)(struct daemon_worker *worker, void *argument),
 		       void *argument)
 {
 	struct client *client, *after;

@@ -32,7 +32,7 @@ int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, cons
 		      struct daemon_warm_pool *pool);
 
 /* Calls with each worker that serves a client. */
-void daemon_local_each(struct daemon_local *local, void (*call)(const struct daemon_worker *worker, void *argument),
+void daemon_local_each(struct daemon_local *local, void (*call)(struct daemon_worker *worker, void *argument),
 		       void *argument);
 
 /* Kills the workers of a process; pid 0: of all. Returns how many. */

@@ -14,8 +14,6 @@
 #include "guest/client/process.h"
 #include "protocol/cuda-functions.h"
 
-#define CHECKPOINT_MS VCUDA_PROCESS_MS_MAX
-
 static CUresult result_of(int pid, int err)
 {
 	switch (-err) {
@@ -28,8 +26,8 @@ static CUresult result_of(int pid, int err)
 	case ENOMEM:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	case EOPNOTSUPP:
-		vcuda_log("process %d cannot be checkpointed: it shares memory with other processes, or the host is "
-			  "older than this library",
+		vcuda_log("process %d cannot be checkpointed: it shares memory with other processes, the host's "
+			  "operator does not allow it, or the host or the guest's driver is older than this library",
 			  pid);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	case EPERM:
@@ -84,18 +82,16 @@ VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state
 
 VCUDA_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
 {
-	uint32_t milliseconds = args && args->timeoutMs ? args->timeoutMs : CHECKPOINT_MS;
-
 	if (pid <= 0 || (args && (args->reserved0 || !is_zero(args->reserved1, sizeof(args->reserved1)))))
 		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_LOCK, milliseconds < CHECKPOINT_MS ? milliseconds : CHECKPOINT_MS);
+	return step(pid, VCUDA_PROCESS_LOCK, args ? args->timeoutMs : 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
 {
 	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
 		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_CHECKPOINT, CHECKPOINT_MS);
+	return step(pid, VCUDA_PROCESS_CHECKPOINT, 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
@@ -107,12 +103,12 @@ VCUDA_EXPORT CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArg
 			  "operator moves a process (vcuda move)");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return step(pid, VCUDA_PROCESS_RESTORE, CHECKPOINT_MS);
+	return step(pid, VCUDA_PROCESS_RESTORE, 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
 {
 	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
 		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_UNLOCK, CHECKPOINT_MS);
+	return step(pid, VCUDA_PROCESS_UNLOCK, 0);
 }

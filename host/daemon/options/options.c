@@ -102,6 +102,7 @@ static const char help[] =
 	"                          for another VM (default: /var/tmp)\n"
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
+	"  --no-guest-checkpoint   refuse cuCheckpointProcess*() of the guest, which moves device memory to the host\n"
 	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
 	"  --exit-when-idle SECS   end once there has been no client for that long\n"
@@ -133,6 +134,7 @@ enum {
 	SWAP_DIRECTORY,
 	MODE,
 	ANY_USER,
+	NO_GUEST_CHECKPOINT,
 	CLIENT_TIMEOUT,
 	ONCE,
 	IDLE,
@@ -180,6 +182,7 @@ static const struct option long_options[] = {
 	{"swap-directory", required_argument, NULL, SWAP_DIRECTORY},
 	{"socket-mode", required_argument, NULL, MODE},
 	{"allow-any-user", no_argument, NULL, ANY_USER},
+	{"no-guest-checkpoint", no_argument, NULL, NO_GUEST_CHECKPOINT},
 	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
 	{"once", no_argument, NULL, ONCE},
 	{"exit-when-idle", required_argument, NULL, IDLE},
@@ -455,6 +458,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case ANY_USER:
 		options->allow_any_user = true;
+		break;
+	case NO_GUEST_CHECKPOINT:
+		options->no_guest_checkpoint = true;
 		break;
 	case CLIENT_TIMEOUT:
 		options->client_timeout =

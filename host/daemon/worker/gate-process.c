@@ -26,7 +26,7 @@ static bool is_of_process(const struct daemon_gate *gate, const struct daemon_ga
 								container_of(other, struct daemon_worker, gate)->ops;
 }
 
-static uint32_t errno_of(const char *failure)
+uint32_t daemon_gate_errno(const char *failure)
 {
 	static const struct {
 		const char *word;
@@ -46,37 +46,32 @@ static uint32_t errno_of(const char *failure)
 struct daemon_gate_state daemon_gate_state(const struct daemon_gate *gate)
 {
 	struct daemon_gate_state sum = {0};
-	enum daemon_gate_level held = DAEMON_GATE_OPEN;
 	struct daemon_gate *other, *after;
 	bool holds = false;
 
 	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry) {
 		if (!is_of_process(other, gate))
 			continue;
-		held = other->held > held ? other->held : held;
+		if (other->holds && !holds)
+			sum.state = other->held_before;
+		else if (!holds && other->held > sum.state)
+			sum.state = other->held;
 		holds |= other->holds;
-		if (other->failure)
-			sum.failure = errno_of(other->failure);
+		sum.failure = other->held_failure ? other->held_failure : sum.failure;
 	}
-	sum.state = held | (holds ? VCUDA_PROCESS_STEP : 0);
+	sum.state |= holds ? VCUDA_PROCESS_STEP : 0;
 	return sum;
 }
 
-static void begin(struct daemon_gate *gate, enum daemon_gate_level held, uint32_t ms)
+static void begin(struct daemon_gate *gate, enum daemon_gate_level held)
 {
-	gate->failure = NULL;
 	gate->held_before = gate->held;
 	gate->held = held;
 	gate->holds = true;
+	gate->held_group = daemon_gates.groups;
 	/* The memory of a VM that is out stays released. */
-	if (daemon_gates.out)
-		return;
-	if (gate->wanted <= gate->level) {
-		gate->group = gate->held_group = daemon_gates.groups;
-		gate->before = gate->asked;
-		gate->ms = ms;
-	}
-	gate->wanted = daemon_gate_needed(gate);
+	if (!daemon_gates.out)
+		gate->wanted = daemon_gate_needed(gate);
 }
 
 int daemon_gate_act(struct daemon_gate *gate, enum vcuda_process_action action, uint32_t ms)
@@ -87,9 +82,16 @@ int daemon_gate_act(struct daemon_gate *gate, enum vcuda_process_action action, 
 	if (daemon_gate_state(gate).state != from)
 		return -EBADFD;
 	daemon_gates.groups++;
-	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry)
-		if (is_of_process(other, gate) && (to > from ? other->held < to : other->held > to))
-			begin(other, to, ms);
+	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry) {
+		if (!is_of_process(other, gate))
+			continue;
+		other->held_failure = 0;
+		/* A pause that is under way has said how long it waits. */
+		if (action == VCUDA_PROCESS_LOCK && other->wanted <= other->level)
+			other->ms = ms;
+		if (to > from ? other->held < to : other->held > to)
+			begin(other, to);
+	}
 	/* The first step of one may fail at once, and with it all. */
 	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry)
 		if (is_of_process(other, gate))

@@ -65,58 +65,6 @@ static uint64_t move_ms(void)
 	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_ledger_sum() / MOVE_BYTES_PER_MS : MOVE_MS;
 }
 
-/* Goes back to the level before the pause, which is no higher than the present one: no step up can fail once more. */
-static void give_up(struct daemon_gate *gate)
-{
-	if (gate->holds || (gate->group && gate->group == gate->held_group))
-		gate->held = gate->held_before < gate->level ? gate->held_before : gate->level;
-	gate->holds = false;
-	gate->group = 0;
-	gate->asked = gate->before < gate->level ? gate->before : gate->level;
-	daemon_gate_set_wanted(gate, daemon_gate_needed(gate));
-}
-
-/* The gates of a pause reach their level together or not at all. */
-static void fail(struct daemon_gate *failed, const char *failure)
-{
-	struct daemon_gate *gate, *after;
-	uint32_t group = failed->group;
-	bool evicts = group && group == daemon_gates.out_group;
-
-	failed->failure = failure;
-	if (evicts)
-		vcuda_log("guest process %u cannot leave its memory to other VMs (%s): its VM keeps the memory",
-			  *failed->guest_pid, failure);
-	else
-		vcuda_log("guest process %u cannot be paused (%s): this process, and what was to be paused with it, "
-			  "go on",
-			  *failed->guest_pid, failure);
-	if (evicts) {
-		daemon_gates.out = false;
-		daemon_gates.stayed = true;
-	}
-	if (evicts || (group && group == daemon_gates.group))
-		daemon_gates.level = daemon_gates.before;
-	give_up(failed);
-	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
-		if (group && gate->group == group)
-			give_up(gate);
-}
-
-/* The memory is where it was. */
-static void fail_restore(struct daemon_gate *gate, const char *failure)
-{
-	gate->failure = failure;
-	gate->wanted = DAEMON_GATE_RELEASED;
-	if (gate->holds)
-		gate->held = DAEMON_GATE_RELEASED;
-	else if (!daemon_gates.changed)
-		gate->asked = DAEMON_GATE_RELEASED;
-	gate->holds = false;
-	vcuda_log("guest process %u cannot have its device memory back (%s): it stays paused, and %s", *gate->guest_pid,
-		  failure, daemon_gates.changed ? "vcudad tries again" : "`vcuda resume` tries again");
-}
-
 /* ---- steps by the worker ---- */
 
 /* `file`: a descriptor that goes with the message; -1: none. */
@@ -204,7 +152,7 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 		return;
 	}
 	if (!release && !begin_move(gate)) {
-		fail_restore(gate, "quota");
+		daemon_gate_fail_restore(gate, "quota");
 		return;
 	}
 	gate->checkpoint = daemon_checkpoint_start(gate->loop, gate->options->checkpoint, pidfd,
@@ -213,7 +161,7 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 	if (!gate->checkpoint) {
 		end_reservation(gate);
 		undo_move(gate);
-		release ? fail(gate, "checkpoint") : fail_restore(gate, "checkpoint");
+		release ? daemon_gate_fail(gate, "checkpoint") : daemon_gate_fail_restore(gate, "checkpoint");
 		return;
 	}
 	gate->waits = true;
@@ -224,14 +172,14 @@ static void checkpoint(struct daemon_gate *gate, bool release)
 static void release_by_driver(struct daemon_gate *gate)
 {
 	if (!strcmp(gate->options->backend, "cpu")) {
-		fail(gate, "driver");
+		daemon_gate_fail(gate, "driver");
 	} else if (!gate->options->checkpoint) {
 		vcuda_log("there is no vcuda-checkpoint beside this program");
-		fail(gate, "checkpoint");
+		daemon_gate_fail(gate, "checkpoint");
 	} else if (reserve(gate)) {
 		checkpoint(gate, true);
 	} else {
-		fail(gate, "host-memory");
+		daemon_gate_fail(gate, "host-memory");
 	}
 }
 
@@ -249,7 +197,7 @@ static void release(struct daemon_gate *gate)
 				  "--swap-directory",
 				  folder);
 		if (file < 0 && !strcmp(backend, "cpu")) {
-			fail(gate, "file");
+			daemon_gate_fail(gate, "file");
 			return;
 		}
 	}
@@ -268,12 +216,21 @@ static void restore(struct daemon_gate *gate)
 
 /* ---- from level to level ---- */
 
+/* The guest's step: up to its level, or down to it, or to where others keep the gate. */
+static bool is_hold_reached(const struct daemon_gate *gate)
+{
+	bool leaves = gate->waits && (gate->level == DAEMON_GATE_RELEASED || gate->sent == VCUDA_GATE_OPEN);
+
+	if (gate->held < gate->held_before)
+		return gate->level <= gate->held || gate->wanted > gate->held;
+	return gate->level > gate->held || (gate->level == gate->held && !leaves);
+}
+
 void daemon_gate_step(struct daemon_gate *gate)
 {
-	if (gate->wanted == gate->level) {
-		gate->holds = false;
+	gate->holds &= !is_hold_reached(gate);
+	if (gate->wanted == gate->level)
 		return;
-	}
 	if (gate->waits) {
 		/* The step may be overdue already. */
 		if (!gate->timer.at)
@@ -303,13 +260,13 @@ static void end_step(struct daemon_gate *gate)
 static void not_released(struct daemon_gate *gate, const char *failure)
 {
 	if (gate->wanted == DAEMON_GATE_RELEASED)
-		fail(gate, failure);
+		daemon_gate_fail(gate, failure);
 }
 
 static void not_restored(struct daemon_gate *gate, const char *failure)
 {
 	if (gate->wanted < DAEMON_GATE_RELEASED)
-		fail_restore(gate, failure);
+		daemon_gate_fail_restore(gate, failure);
 }
 
 static void checkpointed(void *owner, enum daemon_checkpoint_end end)
@@ -360,9 +317,9 @@ static void overdue(struct daemon_timer *timer)
 	else if (holds_others_up(gate))
 		end_worker(gate);
 	else if (gate->level == DAEMON_GATE_RELEASED)
-		fail_restore(gate, "worker");
+		daemon_gate_fail_restore(gate, "worker");
 	else
-		fail(gate, "worker");
+		daemon_gate_fail(gate, "worker");
 	daemon_gate_tell_change();
 }
 
@@ -407,7 +364,7 @@ static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_messag
 	else if (m->type == VCUDA_GATE_RESTORE)
 		not_restored(gate, failure_of(m->state));
 	else if (gate->wanted != DAEMON_GATE_OPEN)
-		fail(gate, failure_of(m->state));
+		daemon_gate_fail(gate, failure_of(m->state));
 	daemon_gate_step(gate);
 }
 
@@ -581,6 +538,9 @@ const char *daemon_gate_move(uint32_t guest_pid, unsigned int to)
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
 		if (is_of(gate, guest_pid) && !gate->is_image && daemon_gate_memory(gate))
 			return "the memory is the software GPU's";
+	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
+		if (is_of(gate, guest_pid) && gate->held)
+			return "the guest holds the process (cuCheckpointProcessLock)";
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry) {
 		if (!is_of(gate, guest_pid) || !gate->is_image || gate->moves)
 			continue;

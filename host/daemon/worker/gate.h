@@ -41,9 +41,10 @@ struct daemon_gate {
 	enum daemon_gate_level wanted, level;
 	enum daemon_gate_level asked;         /* by the operator; more is wanted while the VM is out */
 	enum daemon_gate_level held;          /* by the guest, likewise */
-	enum daemon_gate_level held_before;   /* the guest's step that is under way: held again if the step fails */
+	enum daemon_gate_level held_before;   /* the guest's step: held again if the step fails */
 	bool holds;                           /* the gate makes a step of the guest's */
-	uint32_t held_group;                  /* of the gates of that step */
+	uint32_t held_group;                  /* of the gates of the guest's last step */
+	uint32_t held_failure;                /* errno of that step, 0: none */
 	enum daemon_gate_level before;        /* the last pause: wanted again if the pause fails */
 	bool waits;                           /* a step is under way */
 	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
@@ -56,6 +57,7 @@ struct daemon_gate {
 	uint32_t group;                       /* of the gates that are paused together or not at all; 0: none */
 	uint32_t ms;                          /* that running work may take */
 	const char *failure;                  /* of the last step: a word for the status, NULL: none */
+	bool gives_up;                        /* gate.c: it goes back to another level */
 	void (*broken)(struct daemon_gate *gate);
 };
 
@@ -131,8 +133,9 @@ unsigned int daemon_gate_resume(uint32_t guest_pid);
  * released, while the operator, the guest or the VM's being out wants that. `gate`: of a worker of the process; the
  * other gates of that process take the step too. The call only begins the step.
  *
- * daemon_gate_act() returns 0, or -EBADFD: the process is not in the state that the action needs, or a step is under
- * way. `ms`: that running work may take. daemon_gate_state() tells the state and the failure of the last step.
+ * A failed step of the guest ends no pause of the operator, and the other way round. daemon_gate_act() returns 0, or
+ * -EBADFD: the process is not in the state that the action needs, or a step is under way. `ms`: that running work may
+ * take. daemon_gate_state() tells the state from which a step that is under way began, and the last step's failure.
  */
 struct daemon_gate_state {
 	uint32_t state;   /* enum vcuda_process_state, perhaps with VCUDA_PROCESS_STEP */

@@ -31,6 +31,18 @@ bool daemon_gate_pauses(uint32_t group);
 /* The level that the operator and the guest ask for. */
 enum daemon_gate_level daemon_gate_needed(const struct daemon_gate *gate);
 
+/*
+ * The gate's step to a higher level has failed, for which `failure` is the word: what wants more than the gate's level
+ * fails, the pause or eviction and the guest's step each by itself, in all of its gates.
+ */
+void daemon_gate_fail(struct daemon_gate *failed, const char *failure);
+
+/* The released memory has not come back, and is where it was. */
+void daemon_gate_fail_restore(struct daemon_gate *gate, const char *failure);
+
+/* The errno that the guest gets for the word of a failure. */
+uint32_t daemon_gate_errno(const char *failure);
+
 /* The device memory that the worker was granted, in bytes. */
 uint64_t daemon_gate_memory(const struct daemon_gate *gate);
 
