@@ -68,14 +68,15 @@ def quotas_of_process():
 
 def quotas_killed():
     """
-    A killed worker gives its memory back, and so does a killed process. A process that wants the memory at once waits
-    for the end of the killed worker.
+    A killed worker gives its memory back, and so does a killed process. A process that wants the memory of a dead worker
+    waits until vcudad knows.
     """
     with daemon("--max-device-memory", f"{QUOTA}M") as (d, env):
         for _ in range(3):
             p = hold(env, 200)
             worker, = children(d.pid)
             os.kill(worker, signal.SIGKILL)
+            wait_until(lambda: not children(d.pid), "the worker is left")
             p.kill()
             p.wait()
             p = hold(env, 200)
