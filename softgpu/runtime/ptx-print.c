@@ -40,7 +40,7 @@ struct conversion {
 	bool left, plus, space, alternate, zero;
 	size_t width, precision;
 	bool has_precision;
-	unsigned bytes; /* 1, 2, 4 or 8: of an integer */
+	unsigned bytes; /* 2, 4 or 8: of an integer */
 	char type;
 	size_t length; /* of its text, with the % */
 };
@@ -150,17 +150,18 @@ static bool parse_amount(struct printer *p, const char *spec, size_t *n, size_t 
 	return given >= 0;
 }
 
+/* NVIDIA's printf knows h, l and ll. With another length, as of %hhd, %zu and %ji, a conversion is not known. */
 static size_t parse_length(struct conversion *c, const char *spec, size_t n)
 {
 	c->bytes = 4;
 	if (spec[n] == 'h') {
-		c->bytes = spec[n + 1] == 'h' ? 1 : 2;
-		return n + (spec[n + 1] == 'h' ? 2 : 1);
+		c->bytes = 2;
+		return n + 1;
 	}
-	if (!spec[n] || !strchr("lLqjzt", spec[n]))
+	if (spec[n] != 'l')
 		return n;
 	c->bytes = 8;
-	return n + (spec[n] == 'l' && spec[n + 1] == 'l' ? 2 : 1);
+	return n + (spec[n + 1] == 'l' ? 2 : 1);
 }
 
 /* spec: from the % on, with an end. False: it is none. */
