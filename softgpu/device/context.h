@@ -33,7 +33,7 @@ struct CUctx_st {
 	struct vcuda_list streams; /* all others */
 	struct vcuda_list events;
 	struct vcuda_list owned; /* objects of rooms above the device: struct softgpu_owned */
-	struct softgpu_heap *heap; /* module/heap.c: NULL: no kernel that uses malloc() has been launched */
+	struct softgpu_heap *heap; /* module/heap.c; NULL: no kernel has needed it, and its limit was not set */
 };
 
 /*

@@ -405,14 +405,15 @@ CUresult softgpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
-	uint64_t left;
+	uint64_t size, left;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!free_bytes || !total)
-		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	*total = softgpu_memory_size(&left);
-	*free_bytes = left;
+	size = softgpu_memory_size(&left);
+	if (total)
+		*total = size;
+	if (free_bytes)
+		*free_bytes = left;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 

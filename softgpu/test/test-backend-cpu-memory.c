@@ -136,38 +136,6 @@ static void test_host_memory(void **state)
 	munmap(p, 8192);
 }
 
-/* Kernels' malloc() and free(): kept from launch to launch, limited, and whatever is no block of it faults. */
-static const char heap_ptx[] =
-	".version 8.0\n.target sm_75\n.address_size 64\n"
-	".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
-	".visible .entry take(.param .u64 out, .param .u64 bytes)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n.reg .pred "
-	"%p;\n"
-	"ld.param.u64 %l1, [out];\nld.param.u64 %l2, [bytes];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 8;\n"
-	"add.s64 %l3, %l1, %l3;\n{\n.param .b64 a;\n.param .b64 b;\nst.param.b64 [a], %l2;\ncall (b), malloc, (a);\n"
-	"ld.param.b64 %l4, [b];\n}\nst.global.u64 [%l3], %l4;\nsetp.eq.u64 %p, %l4, 0;\n@%p bra $end;\n"
-	"add.s64 %l5, %l4, %l2;\nst.u32 [%l4], %r1;\nst.u8 [%l5+-1], %r1;\n$end:\nret;\n}\n"
-	".visible .entry give(.param .u64 in)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l<8>;\n"
-	"ld.param.u64 %l1, [in];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 8;\n"
-	"add.s64 %l3, %l1, %l3;\nld.global.u64 %l4, [%l3];\n{\n.param .b64 a;\nst.param.b64 [a], %l4;\n"
-	"call free, (a);\n}\nret;\n}\n";
-
-static unsigned int taken(CUfunction take, CUdeviceptr out, uint64_t bytes, uint64_t *pointers)
-{
-	void *params[] = {&out, &bytes};
-	unsigned int count = 0;
-
-	assert_int_equal(launch(take, 1, 64, NULL, params), CUDA_SUCCESS);
-	assert_int_equal(cuda->cuMemcpyDtoH_v2(pointers, out, 512), CUDA_SUCCESS);
-	for (unsigned int n = 0; n < 64; n++) {
-		count += pointers[n] != 0;
-		assert_int_equal(pointers[n] % 16, 0);
-		for (unsigned int other = 0; other < n; other++)
-			assert_true(!pointers[n] || !pointers[other] || pointers[n] >= pointers[other] + bytes ||
-				    pointers[other] >= pointers[n] + bytes);
-	}
-	return count;
-}
-
 /* cuBLAS asks any context whether it is one for graphics, and is of no use where that fails. */
 static void test_limits(void **state)
 {
@@ -184,33 +152,16 @@ static void test_limits(void **state)
 	assert_int_equal(value, 12345);
 }
 
-static void test_heap(void **state)
+/* One of the two may be left out. */
+static void test_info(void **state)
 {
-	uint64_t pointers[64];
-	CUfunction take, give;
-	CUdeviceptr out = alloc(sizeof(pointers));
-	void *params[] = {&out};
-	CUmodule module;
+	size_t left = 0, total = 0, both[2];
 
-	assert_int_equal(cuda->cuModuleLoadData(&module, heap_ptx), CUDA_SUCCESS);
-	take = function(module, "take");
-	give = function(module, "give");
-	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4 << 20), CUDA_SUCCESS);
-	assert_int_equal(taken(take, out, 40, pointers), 64);
-	/* it is there now */
-	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20), CUDA_ERROR_INVALID_VALUE);
-	for (unsigned int round = 0; round < 3; round++) {
-		assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
-		assert_int_equal(taken(take, out, 100000, pointers), (4 << 20) / 100000);
-	}
-	assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
-	assert_int_equal(taken(take, out, 1ull << 40, pointers), 0);
-	assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
-	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
-	pointers[0] = out;
-	assert_int_equal(cuda->cuMemcpyHtoD_v2(out, pointers, 8), CUDA_SUCCESS);
-	assert_int_equal(launch(give, 1, 1, NULL, params), CUDA_SUCCESS);
-	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(cuda->cuMemGetInfo_v2(&both[0], &both[1]), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemGetInfo_v2(&left, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemGetInfo_v2(NULL, &total), CUDA_SUCCESS);
+	assert_int_equal(left, both[0]);
+	assert_int_equal(total, both[1]);
 }
 
 /* Memory that was freed is out of bounds to a kernel, and freeing waits for the kernel that uses it. */
@@ -440,7 +391,7 @@ int main(void)
 		IN_CONTEXT(test_memsets),
 		IN_CONTEXT(test_host_memory),
 		IN_CONTEXT(test_limits),
-		IN_CONTEXT(test_heap),
+		IN_CONTEXT(test_info),
 		IN_CONTEXT(test_use_after_free),
 		IN_CONTEXT(test_apart),
 		IN_CONTEXT(test_local_memory),
