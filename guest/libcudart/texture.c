@@ -107,29 +107,52 @@ static void sampling_from_driver(const CUDA_TEXTURE_DESC *d, struct cudaTextureD
 	memcpy(t->borderColor, d->borderColor, sizeof(t->borderColor));
 }
 
-/* Texels that are filtered or normalised must be floats afterwards. */
+/* False: the driver has to say what is wrong with the resource. */
+static bool format_of(const CUDA_RESOURCE_DESC *r, CUarray_format *format)
+{
+	CUarray array = r->res.array.hArray;
+	CUDA_ARRAY3D_DESCRIPTOR a;
+	size_t element;
+
+	switch (r->resType) {
+	case CU_RESOURCE_TYPE_LINEAR:
+		*format = r->res.linear.format;
+		return true;
+	case CU_RESOURCE_TYPE_PITCH2D:
+		*format = r->res.pitch2D.format;
+		return true;
+	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+		if (cuMipmappedArrayGetLevel(&array, r->res.mipmap.hMipmappedArray, 0) != CUDA_SUCCESS)
+			return false;
+		break;
+	case CU_RESOURCE_TYPE_ARRAY:
+		break;
+	default:
+		return false;
+	}
+	if (cudart_array_info((cudaArray_const_t)array, &a, &element))
+		return false;
+	*format = a.Format;
+	return true;
+}
+
+/*
+ * Texels that are filtered must be floats afterwards, and those that become fractions of 1 must be integers of 8 or 16
+ * bits. NVIDIA's runtime checks the filter first.
+ */
 static cudaError_t check_modes(const CUDA_RESOURCE_DESC *r, const struct cudaTextureDesc *t)
 {
 	CUarray_format format;
-	CUDA_ARRAY3D_DESCRIPTOR a;
-	size_t element;
-	bool floats;
+	bool floats, wide;
 
-	if (r->resType == CU_RESOURCE_TYPE_LINEAR)
-		format = r->res.linear.format;
-	else if (r->resType == CU_RESOURCE_TYPE_PITCH2D)
-		format = r->res.pitch2D.format;
-	else if (r->resType == CU_RESOURCE_TYPE_ARRAY &&
-		 !cudart_array_info((cudaArray_const_t)r->res.array.hArray, &a, &element))
-		format = a.Format;
-	else
+	if (!format_of(r, &format))
 		return cudaSuccess;
 	floats = format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT;
-	if (t->readMode == cudaReadModeNormalizedFloat &&
-	    (format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32))
-		return cudaErrorInvalidNormSetting;
-	if (t->filterMode == cudaFilterModeLinear && t->readMode == cudaReadModeElementType && !floats)
+	wide = format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32;
+	if (t->filterMode == cudaFilterModeLinear && (wide || (t->readMode == cudaReadModeElementType && !floats)))
 		return cudaErrorInvalidFilterSetting;
+	if (t->readMode == cudaReadModeNormalizedFloat && (wide || floats))
+		return cudaErrorInvalidNormSetting;
 	return cudaSuccess;
 }
 

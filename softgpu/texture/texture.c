@@ -242,8 +242,9 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	p->as_float = floats || (!wide && !(d->flags & CU_TRSF_READ_AS_INTEGER));
 	p->normalized_coords = d->flags & CU_TRSF_NORMALIZED_COORDINATES;
 	p->srgb = d->flags & CU_TRSF_SRGB;
-	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory;
-	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
+	/* There are no integers between two: such texels are read as without a filter. */
+	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory && p->as_float;
+	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR && p->as_float;
 	p->bias = number_of(d->mipmapLevelBias);
 	p->least = number_of(d->minMipmapLevelClamp);
 	p->most = number_of(d->maxMipmapLevelClamp);
@@ -255,8 +256,6 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	}
 	if (d->flags & ~known || (unsigned int)d->filterMode > CU_TR_FILTER_MODE_LINEAR ||
 	    (unsigned int)d->mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
-		return CUDA_ERROR_INVALID_VALUE;
-	if ((p->filter || (p->filter_levels && p->levels > 1)) && !p->as_float)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->levels > 1 && !p->normalized_coords)
 		return CUDA_ERROR_INVALID_VALUE;

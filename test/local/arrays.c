@@ -12,6 +12,9 @@ cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDe
 cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
 			      unsigned int flags);
 cudaError_t cudaFreeArray(cudaArray_t array);
+cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
+				     struct cudaExtent extent, unsigned int levels, unsigned int flags);
+cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array);
 cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent, unsigned int *flags,
 			     cudaArray_t array);
 cudaError_t cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,
@@ -224,6 +227,130 @@ static void objects(void)
 	OK(cuMemFree_v2(p));
 }
 
+struct integers {
+	CUarray_format format;
+	unsigned int bytes;
+	bool is_signed, wide; /* wide: never a float */
+};
+
+static void fill_integers(const struct integers *i, uint8_t texels[32], uint32_t expected[8])
+{
+	for (unsigned int n = 0; n < 8; n++) {
+		int32_t value = (int32_t)(n * 13) - (i->is_signed ? 50 : 0);
+
+		memcpy(texels + n * i->bytes, &value, i->bytes);
+		expected[n] = (uint32_t)value;
+	}
+}
+
+static void read_integers(const struct integers *i, const CUDA_RESOURCE_DESC *r, unsigned int flags,
+			  const uint32_t expected[8])
+{
+	CUDA_TEXTURE_DESC t = {.addressMode = {CU_TR_ADDRESS_MODE_CLAMP, CU_TR_ADDRESS_MODE_CLAMP},
+			       .filterMode = CU_TR_FILTER_MODE_LINEAR,
+			       .mipmapFilterMode = CU_TR_FILTER_MODE_LINEAR,
+			       .flags = flags};
+	uint32_t out[32];
+	CUtexObject texture;
+	CUdeviceptr p;
+
+	OK(cuTexObjectCreate(&texture, r, &t, NULL));
+	if (i->wide || flags & CU_TRSF_READ_AS_INTEGER) {
+		OK(cuMemAlloc_v2(&p, sizeof(out)));
+		OK(launch("fetch", 32, (void *[]){&p, &texture}));
+		OK(cuMemcpyDtoH_v2(out, p, sizeof(out)));
+		for (unsigned int n = 0; n < 32; n++)
+			CHECK(out[n] == expected[(n + 1) / 4 < 7 ? (n + 1) / 4 : 7]);
+		OK(cuMemFree_v2(p));
+	}
+	OK(cuTexObjectDestroy(texture));
+}
+
+/* The linear filter may be set for integers, as an H200 answers, and those that a kernel reads are the texels. */
+static void integers(void)
+{
+	static const struct integers formats[] = {
+		{CU_AD_FORMAT_UNSIGNED_INT8, 1, false, false},  {CU_AD_FORMAT_SIGNED_INT8, 1, true, false},
+		{CU_AD_FORMAT_UNSIGNED_INT16, 2, false, false}, {CU_AD_FORMAT_SIGNED_INT16, 2, true, false},
+		{CU_AD_FORMAT_UNSIGNED_INT32, 4, false, true},  {CU_AD_FORMAT_SIGNED_INT32, 4, true, true},
+	};
+
+	for (size_t n = 0; n < sizeof(formats) / sizeof(formats[0]); n++) {
+		CUDA_ARRAY3D_DESCRIPTOR d = {8, 1, 0, formats[n].format, 1, 0};
+		CUDA_RESOURCE_DESC array = {.resType = CU_RESOURCE_TYPE_ARRAY},
+				   pitched = {.resType = CU_RESOURCE_TYPE_PITCH2D};
+		uint8_t texels[32];
+		uint32_t expected[8];
+		CUdeviceptr p;
+
+		fill_integers(&formats[n], texels, expected);
+		OK(cuArray3DCreate_v2(&array.res.array.hArray, &d));
+		OK(cuMemcpy2DUnaligned_v2(&(CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_HOST,
+							   .srcHost = texels,
+							   .srcPitch = 32,
+							   .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+							   .dstArray = array.res.array.hArray,
+							   .WidthInBytes = 8 * formats[n].bytes,
+							   .Height = 1}));
+		OK(cuMemAlloc_v2(&p, 512));
+		OK(cuMemcpyHtoD_v2(p, texels, sizeof(texels)));
+		pitched.res.pitch2D.devPtr = p;
+		pitched.res.pitch2D.format = formats[n].format;
+		pitched.res.pitch2D.numChannels = 1;
+		pitched.res.pitch2D.width = 8;
+		pitched.res.pitch2D.height = 1;
+		pitched.res.pitch2D.pitchInBytes = 512;
+		for (unsigned int flags = 0; flags <= CU_TRSF_READ_AS_INTEGER; flags += CU_TRSF_READ_AS_INTEGER) {
+			read_integers(&formats[n], &array, flags, expected);
+			read_integers(&formats[n], &pitched, flags, expected);
+		}
+		OK(cuArrayDestroy(array.res.array.hArray));
+		OK(cuMemFree_v2(p));
+	}
+}
+
+/* As NVIDIA's runtime of CUDA 13.0 answers on this driver. F: cudaErrorInvalidFilterSetting, N: InvalidNormSetting. */
+static void runtime_filters(void)
+{
+	static const struct {
+		int bits;
+		enum cudaChannelFormatKind kind;
+		/* point and linear with the element's type, then both with fractions of 1 */
+		char errors[5];
+	} cases[] = {
+		{8, cudaChannelFormatKindSigned, ".F.."},    {8, cudaChannelFormatKindUnsigned, ".F.."},
+		{16, cudaChannelFormatKindSigned, ".F.."},   {16, cudaChannelFormatKindUnsigned, ".F.."},
+		{16, cudaChannelFormatKindFloat, "..NN"},    {32, cudaChannelFormatKindSigned, ".FNF"},
+		{32, cudaChannelFormatKindUnsigned, ".FNF"}, {32, cudaChannelFormatKindFloat, "..NN"},
+	};
+
+	for (size_t n = 0; n < 2 * sizeof(cases) / sizeof(cases[0]); n++) {
+		struct cudaChannelFormatDesc desc = {cases[n / 2].bits, 0, 0, 0, cases[n / 2].kind};
+		struct cudaResourceDesc r = {.resType = n % 2 ? cudaResourceTypeMipmappedArray : cudaResourceTypeArray};
+		cudaTextureObject_t texture;
+
+		if (n % 2)
+			OK((CUresult)cudaMallocMipmappedArray(&r.res.mipmap.mipmap, &desc, (struct cudaExtent){8, 4, 0},
+							      2, 0));
+		else
+			OK((CUresult)cudaMallocArray(&r.res.array.array, &desc, 8, 4, 0));
+		for (unsigned int i = 0; i < 4; i++) {
+			struct cudaTextureDesc t = {.filterMode = (enum cudaTextureFilterMode)(i % 2),
+						    .readMode = (enum cudaTextureReadMode)(i / 2),
+						    .normalizedCoords = n % 2};
+			char error = cases[n / 2].errors[i];
+
+			GIVES((int)cudaCreateTextureObject(&texture, &r, &t, NULL),
+			      (int)(error == 'F'   ? cudaErrorInvalidFilterSetting
+				    : error == 'N' ? cudaErrorInvalidNormSetting
+						   : cudaSuccess));
+			if (error == '.')
+				OK((CUresult)cudaDestroyTextureObject(texture));
+		}
+		OK((CUresult)(n % 2 ? cudaFreeMipmappedArray(r.res.mipmap.mipmap) : cudaFreeArray(r.res.array.array)));
+	}
+}
+
 static void mipmaps(void)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = {12, 5, 0, CU_AD_FORMAT_FLOAT, 1, 0};
@@ -304,6 +431,8 @@ int main(void)
 	OK(cuModuleLoadData(&module, ptx));
 	copies();
 	objects();
+	integers();
+	runtime_filters();
 	mipmaps();
 	runtime();
 	OK(cuMemAlloc_v2(&p, 128));
