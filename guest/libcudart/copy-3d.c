@@ -39,7 +39,8 @@ static cudaError_t copy_2d(void *destination, size_t to_pitch, const void *sourc
 	CUDART_TRY(sides(kind, &copy.dstMemoryType, &copy.srcMemoryType));
 	if (!width || !height)
 		return cudaSuccess;
-	if (width > to_pitch || width > from_pitch)
+	/* what the pitch of a single row may be the driver says */
+	if (height > 1 && (width > to_pitch || width > from_pitch))
 		return cudart_record(cudaErrorInvalidPitchValue);
 	/* Each side is named both ways; the driver reads the one that its type selects. */
 	copy.srcHost = source;
@@ -86,11 +87,17 @@ static cudaError_t check_3d(cudaArray_t array, const struct cudaPitchedPtr *line
 	return !array == !linear->ptr ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-static cudaError_t check_box(const struct cudaPitchedPtr *linear, size_t x, size_t width)
+/*
+ * As NVIDIA's runtime: where several rows or slices are to follow one another, the pitch must reach the width, which is
+ * not turned into bytes for that, and the rows of a slice the height. All else is the driver's to say.
+ */
+static cudaError_t check_box(const struct cudaPitchedPtr *linear, const struct cudaExtent *extent)
 {
-	size_t end;
-
-	if (linear->ptr && (__builtin_add_overflow(x, width, &end) || end > linear->pitch))
+	if (!linear->ptr)
+		return cudaSuccess;
+	if ((extent->height > 1 || extent->depth > 1) && linear->pitch < extent->width)
+		return cudaErrorInvalidPitchValue;
+	if (extent->depth > 1 && linear->ysize < extent->height)
 		return cudaErrorInvalidPitchValue;
 	return cudaSuccess;
 }
@@ -161,10 +168,10 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *params, struct order 
 	copy.dstArray = cudart_array(params->dstArray);
 	copy.srcMemoryType = params->srcArray ? CU_MEMORYTYPE_ARRAY : copy.srcMemoryType;
 	copy.dstMemoryType = params->dstArray ? CU_MEMORYTYPE_ARRAY : copy.dstMemoryType;
-	CUDART_TRY(widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes,
-			  &copy.WidthInBytes));
-	CUDART_TRY(check_box(&params->srcPtr, copy.srcXInBytes, copy.WidthInBytes));
-	CUDART_TRY(check_box(&params->dstPtr, copy.dstXInBytes, copy.WidthInBytes));
+	CUDART_TRY(
+		widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes, &copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->srcPtr, &params->extent));
+	CUDART_TRY(check_box(&params->dstPtr, &params->extent));
 	if (order.how == ORDER_DESCRIBE) {
 		*order.description = copy;
 		return cudaSuccess;
@@ -207,14 +214,14 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *params, stru
 	if (!params)
 		return cudart_record(cudaErrorInvalidValue);
 	CUDART_TRY(cudart_enter());
-	if (is_empty(&params->extent))
-		return cudaSuccess;
-	CUDART_TRY(check_3d(params->srcArray, &params->srcPtr));
-	CUDART_TRY(check_3d(params->dstArray, &params->dstPtr));
 	memset(&copy, 0, sizeof(copy));
 	copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 	CUDART_TRY(cudart_primary(params->srcDevice, &copy.srcContext));
 	CUDART_TRY(cudart_primary(params->dstDevice, &copy.dstContext));
+	if (is_empty(&params->extent))
+		return cudaSuccess;
+	CUDART_TRY(check_3d(params->srcArray, &params->srcPtr));
+	CUDART_TRY(check_3d(params->dstArray, &params->dstPtr));
 	copy.srcXInBytes = params->srcPos.x;
 	copy.srcY = params->srcPos.y;
 	copy.srcZ = params->srcPos.z;
@@ -234,10 +241,10 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *params, stru
 	copy.dstArray = cudart_array(params->dstArray);
 	copy.srcMemoryType = params->srcArray ? CU_MEMORYTYPE_ARRAY : copy.srcMemoryType;
 	copy.dstMemoryType = params->dstArray ? CU_MEMORYTYPE_ARRAY : copy.dstMemoryType;
-	CUDART_TRY(widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes,
-			  &copy.WidthInBytes));
-	CUDART_TRY(check_box(&params->srcPtr, copy.srcXInBytes, copy.WidthInBytes));
-	CUDART_TRY(check_box(&params->dstPtr, copy.dstXInBytes, copy.WidthInBytes));
+	CUDART_TRY(
+		widths(params->dstArray, params->srcArray, &copy.dstXInBytes, &copy.srcXInBytes, &copy.WidthInBytes));
+	CUDART_TRY(check_box(&params->srcPtr, &params->extent));
+	CUDART_TRY(check_box(&params->dstPtr, &params->extent));
 	if (order.how == ORDER_DEFAULT)
 		return cudart_result(cuMemcpy3DPeer(&copy));
 	return cudart_record(order_finish(order, cuMemcpy3DPeerAsync(&copy, order.stream)));

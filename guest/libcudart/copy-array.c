@@ -67,13 +67,12 @@ static cudaError_t rectangle(cudaArray_const_t array, size_t x, size_t y, const 
 	struct plane a = in_array(array, x, y), m;
 
 	CUDART_TRY(cudart_enter());
-	/* NVIDIA's runtime does not look at the pitch of a single row: programs pass 0 */
-	if (height == 1 && pitch < width)
-		pitch = width;
-	CUDART_TRY(memory(address, pitch, kind, to_array, &m));
+	/* NVIDIA's runtime does not look at the kind of an empty copy */
 	if (!width || !height)
 		return cudaSuccess;
-	if (width > pitch)
+	CUDART_TRY(memory(address, pitch, kind, to_array, &m));
+	/* what the pitch of a single row may be the driver says: programs pass 0 */
+	if (height > 1 && width > pitch)
 		return cudart_record(cudaErrorInvalidPitchValue);
 	return cudart_result(to_array ? copy(&a, &m, width, height, order) : copy(&m, &a, width, height, order));
 }
@@ -104,9 +103,10 @@ static cudaError_t run_of_bytes(cudaArray_const_t array, size_t x, size_t y, con
 	struct plane m;
 
 	CUDART_TRY(cudart_enter());
-	CUDART_TRY(memory(address, 0, kind, to_array, &m));
-	if (!count)
+	/* with a kind that there is none of NVIDIA's runtime copies nothing, and says nothing */
+	if (!count || (unsigned int)kind > cudaMemcpyDefault)
 		return cudaSuccess;
+	CUDART_TRY(memory(address, 0, kind, to_array, &m));
 	CUDART_TRY(row_bytes(array, x, &row));
 	while (count) {
 		struct plane a = in_array(array, x, y);

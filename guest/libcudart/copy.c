@@ -45,10 +45,11 @@ static cudaError_t copy(void *destination, const void *source, size_t bytes, enu
 			struct order order)
 {
 	CUDART_TRY(cudart_enter());
-	if ((unsigned int)kind > cudaMemcpyDefault)
-		return cudart_record(cudaErrorInvalidMemcpyDirection);
+	/* NVIDIA's runtime does not look at the kind of an empty copy */
 	if (!bytes)
 		return cudaSuccess;
+	if ((unsigned int)kind > cudaMemcpyDefault)
+		return cudart_record(cudaErrorInvalidMemcpyDirection);
 	if (order.how == ORDER_DEFAULT)
 		return cudart_record(copy_sync(destination, source, bytes, kind));
 	return cudart_record(order_finish(order, copy_async(destination, source, bytes, kind, order.stream)));
@@ -76,7 +77,7 @@ CUDART_API cudaError_t cudaMemcpyAsync_ptsz(void *destination, const void *sourc
 	return copy(destination, source, bytes, kind, order_async_per_thread(stream));
 }
 
-/* The part of a device variable that a copy touches; it must lie inside. */
+/* The part of a device variable that a copy touches; it must lie inside. An empty part may be anywhere. */
 static cudaError_t symbol_part(const void *symbol, size_t bytes, size_t offset, char **address)
 {
 	CUdeviceptr start;
@@ -85,7 +86,7 @@ static cudaError_t symbol_part(const void *symbol, size_t bytes, size_t offset, 
 
 	if (error)
 		return error;
-	if (offset > size || bytes > size - offset)
+	if (bytes && (offset > size || bytes > size - offset))
 		return cudaErrorInvalidValue;
 	*address = (char *)(uintptr_t)start + offset;
 	return cudaSuccess;
@@ -97,9 +98,9 @@ static cudaError_t copy_to_symbol(const void *symbol, const void *source, size_t
 	char *address;
 
 	CUDART_TRY(cudart_enter());
-	if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost)
-		return cudart_record(cudaErrorInvalidMemcpyDirection);
 	CUDART_TRY(symbol_part(symbol, bytes, offset, &address));
+	if (bytes && (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost))
+		return cudart_record(cudaErrorInvalidMemcpyDirection);
 	return copy(address, source, bytes, kind, order);
 }
 
@@ -109,9 +110,9 @@ static cudaError_t copy_from_symbol(void *destination, const void *symbol, size_
 	char *address;
 
 	CUDART_TRY(cudart_enter());
-	if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice)
-		return cudart_record(cudaErrorInvalidMemcpyDirection);
 	CUDART_TRY(symbol_part(symbol, bytes, offset, &address));
+	if (bytes && (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice))
+		return cudart_record(cudaErrorInvalidMemcpyDirection);
 	return copy(destination, address, bytes, kind, order);
 }
 
@@ -169,10 +170,10 @@ CUDART_API cudaError_t cudaMemcpyPeer(void *destination, int to_device, const vo
 	CUcontext to, from;
 
 	CUDART_TRY(cudart_enter());
-	CUDART_TRY(cudart_primary(to_device, &to));
-	CUDART_TRY(cudart_primary(from_device, &from));
 	if (!bytes)
 		return cudaSuccess;
+	CUDART_TRY(cudart_primary(to_device, &to));
+	CUDART_TRY(cudart_primary(from_device, &from));
 	return cudart_result(cuMemcpyPeer(cudart_address(destination), to, cudart_address(source), from, bytes));
 }
 
@@ -182,10 +183,10 @@ CUDART_API cudaError_t cudaMemcpyPeerAsync(void *destination, int to_device, con
 	CUcontext to, from;
 
 	CUDART_TRY(cudart_enter());
-	CUDART_TRY(cudart_primary(to_device, &to));
-	CUDART_TRY(cudart_primary(from_device, &from));
 	if (!bytes)
 		return cudaSuccess;
+	CUDART_TRY(cudart_primary(to_device, &to));
+	CUDART_TRY(cudart_primary(from_device, &from));
 	return cudart_result(
 		cuMemcpyPeerAsync(cudart_address(destination), to, cudart_address(source), from, bytes, stream));
 }

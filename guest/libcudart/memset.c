@@ -39,6 +39,8 @@ static cudaError_t fill_3d(struct cudaPitchedPtr pitched, int value, struct cuda
 	if (__builtin_mul_overflow(pitched.pitch, pitched.ysize, &slice) ||
 	    __builtin_mul_overflow(extent.height, extent.depth, &rows))
 		return cudart_record(cudaErrorInvalidValue);
+	if (extent.width && rows > 1 && pitched.pitch < extent.width)
+		return cudart_record(cudaErrorInvalidValue);
 	if (extent.height == pitched.ysize)
 		return cudart_record(fill_rows(pitched.ptr, pitched.pitch, value, extent.width, rows, order));
 	for (size_t z = 0; z < extent.depth; z++)

@@ -83,9 +83,9 @@ static CUresult memory_end(const struct side *s, const CUDA_MEMCPY3D *p, bool wr
 	size_t pitch = s->pitch ? s->pitch : p->WidthInBytes, slice, row, bytes;
 	uint64_t start = s->type == CU_MEMORYTYPE_HOST ? (uintptr_t)s->host : s->device;
 
-	if ((p->Height > 1 || p->Depth > 1 || s->y || s->z) && !fits(s->x, p->WidthInBytes, pitch))
+	if ((s->pitch || p->Height > 1 || p->Depth > 1 || s->y || s->z) && !fits(s->x, p->WidthInBytes, pitch))
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((p->Depth > 1 || s->z) && !fits(s->y, p->Height, s->height))
+	if ((p->Depth > 1 || s->z) ? !fits(s->y, p->Height, s->height) : s->height && s->height < p->Height)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* the first row's offset, then where the last one ends */
 	if (!multiply_add(pitch, s->height, 0, &slice) || !multiply_add(s->y, pitch, s->x, &row) ||

@@ -401,6 +401,17 @@ def device_printf():
     check(r.returncode == 0 and r.stdout.startswith("device-printf: 0 of "), f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def copy_codes():
+    """Errors and effects of the runtime's copies and fills against a table of answers."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "copies", "copy-codes.expect"), encoding="ascii") as f:
+        expected = [line for line in f.read().splitlines() if not line.startswith("#")]
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/copy-codes"))
+    got = r.stdout.splitlines()
+    wrong = [f"expected {e}\n     got {g}" for e, g in zip(expected, got) if e != g]
+    check(r.returncode == 0 and len(got) == len(expected), f"{r.returncode}, {len(got)} lines of {len(expected)}\n{r.stderr}")
+    check(not wrong, f"{len(wrong)} of {len(expected)} differ\n" + "\n".join(wrong[:20]))
+
+
 def clusters():
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/clusters"))
     check(r.returncode == 0 and r.stdout == "clusters: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
@@ -550,7 +561,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, device_printf, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads)}
 

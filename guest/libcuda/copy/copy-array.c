@@ -62,7 +62,7 @@ static CUresult check_memory(struct libcuda_box_side *s, const vcuda_box *box)
 	CUresult result;
 
 	e->pitch = e->pitch ? e->pitch : e->x + box->width;
-	if ((box->depth > 1 || e->z) && !fits(e->y, box->height, e->height))
+	if ((box->depth > 1 || e->z) ? !fits(e->y, box->height, e->height) : e->height && e->height < box->height)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (e->height < box->height)
 		e->height = box->height;

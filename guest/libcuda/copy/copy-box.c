@@ -239,14 +239,16 @@ static CUresult describe_end(struct libcuda_copy_end *end, CUmemorytype type, co
 	}
 }
 
-/* Where a copy starts in a pitched end; pitch 0 and height 0 stand for "as wide, as high as the copy" where there is
- * one row or slice. */
+/*
+ * Where a copy starts in a pitched end. Pitch 0 and height 0 stand for "as wide, as high as the copy" where there is
+ * one row or slice; any other pitch and height must reach, also of a single row or slice.
+ */
 static CUresult place_end(struct libcuda_copy_end *end, const struct libcuda_copy_box *b, size_t x, size_t y, size_t z,
 			  size_t pitch, size_t height)
 {
-	if ((row_count(b) > 1 || y || z) && pitch < x + b->width)
+	if ((pitch || row_count(b) > 1 || y || z) && (x > SIZE_MAX - b->width || pitch < x + b->width))
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((b->depth > 1 || z) && height < y + b->height)
+	if ((b->depth > 1 || z) ? height < y + b->height : height && height < b->height)
 		return CUDA_ERROR_INVALID_VALUE;
 	end->pitch = pitch ? pitch : b->width;
 	end->slice = end->pitch * height;
