@@ -142,6 +142,8 @@ bool vcuda_blas_goes_least_squares(const struct vcuda_blas_operand *o, unsigned 
 				   unsigned int words);
 bool vcuda_blas_goes_norm(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
 			  unsigned int words);
+bool vcuda_blas_goes_rank_k(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			    unsigned int words);
 bool vcuda_blas_goes_vectors(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
 			     unsigned int words);
 

@@ -130,6 +130,16 @@ bool vcuda_blas_goes_gemm(const struct vcuda_blas_operand *o, unsigned int count
 	return false;
 }
 
+/* The operands are alpha A beta C; cuBLAS's documentation has A of complex integers or floats, and C of floats. */
+bool vcuda_blas_goes_rank_k(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
+			    unsigned int words)
+{
+	(void)count;
+	(void)w;
+	(void)words;
+	return (o[1].type == VCUDA_BLAS_C_8I || o[1].type == VCUDA_BLAS_C_32F) && o[3].type == VCUDA_BLAS_C_32F;
+}
+
 /* What vectors of halves and others are computed in. */
 static uint8_t computed_in(uint8_t type)
 {

@@ -74,6 +74,10 @@ CUresult softgpu_blas_dgmm(const struct softgpu_blas_work *work);
 CUresult softgpu_blas_tpttr(const struct softgpu_blas_work *work);
 CUresult softgpu_blas_trttp(const struct softgpu_blas_work *work);
 
+/* ---- blas-rank-k.c ---- */
+
+CUresult softgpu_blas_rank_k(const struct softgpu_blas_work *work);
+
 /* ---- blas-factors.c ---- */
 
 CUresult softgpu_blas_getrf(const struct softgpu_blas_work *work);
