@@ -45,7 +45,7 @@
 	X(cuEventElapsedTime_v2) \
 	X(cuArray3DCreate_v2) X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) \
 	X(cuMipmappedArrayGetLevel) X(cuMemcpy3DAsync_v2) X(cuTexObjectCreate) X(cuTexObjectDestroy) \
-	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) X(blas) X(matmulAsk) X(matmul) X(transform) X(randomCreate) X(randomDestroy) X(random) \
+	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) X(blas) X(matmulAsk) X(matmul) X(transform) X(randomCreate) X(randomDestroy) X(random) X(randomScrambles) \
 	X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress) \
 	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy)
 /* clang-format on */

@@ -10,6 +10,7 @@
 #include "device/memory.h"
 #include "random/rng.h"
 #include "device/stream.h"
+#include "math/scrambles.h"
 
 /* Of all generators of the process: a guest may make as many as it likes. */
 #define MOST_BYTES (1ull << 30)
@@ -55,6 +56,7 @@ static void end_generator(struct softgpu_owned *owned)
 
 CUresult softgpu_randomCreate(vcuda_generator *generator, uint32_t type)
 {
+	const uint64_t *scrambles = softgpu_scrambles(type);
 	vcuda_generator g;
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
@@ -69,6 +71,7 @@ CUresult softgpu_randomCreate(vcuda_generator *generator, uint32_t type)
 		free(g);
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
+	rng_set_scrambles(g->rng, scrambles);
 	bytes_used += rng_bytes(type);
 	g->context = c;
 	g->refs = 1;

@@ -326,10 +326,32 @@ static void own(void)
 	}
 }
 
+/* What NVIDIA's library of CUDA 13.0 gives: the first dimension of both kinds, on the host and on the device. */
+static void nvidia(void)
+{
+	static const float expected[4] = {0.882941f, 0.046950f, 0.332641f, 0.731132f};
+
+	for (int type = SCRAMBLED32; type <= SCRAMBLED64; type += 2) {
+		float out[4];
+		void *g = host(type, 1, 0);
+		CUdeviceptr p;
+
+		CHECK(!curandGenerateUniform(g, out, 4) && !curandDestroyGenerator(g));
+		for (int i = 0; i < 4; i++)
+			CHECK(fabsf(out[i] - expected[i]) < 1e-6f);
+		CHECK(!curandCreateGenerator(&g, type) && !cuMemAlloc_v2(&p, sizeof(out)));
+		CHECK(!curandGenerateUniform(g, (float *)(uintptr_t)p, 4) && !cuMemcpyDtoH_v2(out, p, sizeof(out)));
+		for (int i = 0; i < 4; i++)
+			CHECK(fabsf(out[i] - expected[i]) < 1e-6f);
+		CHECK(!curandDestroyGenerator(g) && !cuMemFree_v2(p));
+	}
+}
+
 int main(int argc, char **argv)
 {
-	static const struct part parts[] = {{"even", even},         {"tables", tables}, {"device", device},
-					    {"settings", settings}, {"own", own},       {NULL, NULL}};
+	static const struct part parts[] = {
+		{"even", even}, {"tables", tables}, {"device", device}, {"settings", settings},
+		{"own", own},   {"nvidia", nvidia}, {NULL, NULL}};
 
 	return run_part(argc, argv, parts);
 }
