@@ -318,9 +318,27 @@ static uint64_t stalled(void *owner)
 	return rest;
 }
 
+/* A GPU that grids which wait for themselves are written for has so many multiprocessors. */
+#define USUAL_MULTIPROCESSORS 132
+
+/*
+ * The blocks that one thread of the host may have of a kernel while all of them wait: together as many as a usual GPU
+ * would hold, as far as a quarter of the memory of blocks goes, so that other kernels can still run. At least as many
+ * as the device is said to hold.
+ */
+static uint32_t most_waiting(const struct launch *l, uint64_t occupancy)
+{
+	uint64_t threads = softgpu_device()->threads, each = ptx_launch_memory(&l->ptx);
+	uint64_t room = softgpu_device()->block_memory / 4 / (each ? each : 1) / threads;
+	uint64_t usual = (occupancy * USUAL_MULTIPROCESSORS + threads - 1) / threads;
+
+	usual = usual < room ? usual : room;
+	return (uint32_t)(usual > occupancy ? usual : occupancy);
+}
+
 /*
  * Blocks that may wait for one another are claimed one by one, by whoever has a turn for them. Those of a cooperative
- * launch are all started; of others, as many as the device is said to hold.
+ * launch are all started; of others, as many as most_waiting() says.
  */
 static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct shape *s)
 {
@@ -332,9 +350,10 @@ static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct s
 	l->ptx.stalled = stalled;
 	l->ptx.owner = l;
 	l->ptx.share = s->cooperative ? (uint32_t)((l->op.units + threads - 1) / threads) : 1;
-	l->ptx.resident = s->cooperative
-				  ? (uint32_t)l->op.units
-				  : (uint32_t)softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared);
+	l->ptx.resident =
+		s->cooperative
+			? (uint32_t)l->op.units
+			: most_waiting(l, softgpu_function_blocks_per_sm(f, b[0] * b[1] * b[2], s->dynamic_shared));
 }
 
 /* Blocks claimed at a time: few claims for many small blocks, and still work for all threads. */

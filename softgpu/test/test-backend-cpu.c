@@ -2,6 +2,8 @@
 /* The software GPU through its table of driver functions: what a program of one process sees of it. */
 #include "softgpu/test/backend-cpu-test.h"
 
+#include <stdlib.h>
+
 static void test_before_init(void **state)
 {
 	CUdeviceptr p;
@@ -178,11 +180,54 @@ static void test_dynamic_shared(void **state)
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* chain(p): block b waits in a loop around a loop until p[b + 1] is set, and sets p[b]; the last one waits for none. */
+static const char chain_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 room[];\n"
+	".visible .entry chain(.param .u64 p)\n{\n.reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<8>;\n"
+	"ld.param.u64 %rd1, [p];\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %nctaid.x;\nadd.u32 %r3, %r1, 1;\n"
+	"mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd2, %rd1, %rd2;\nmov.u32 %r8, 1;\n"
+	"WAIT:\nmov.u32 %r4, 0;\nmov.u32 %r5, %r3;\n"
+	"NEXT:\nsetp.ge.u32 %p1, %r5, %r2;\n@%p1 bra LOOKED;\n"
+	"mul.wide.u32 %rd3, %r5, 4;\nadd.u64 %rd3, %rd1, %rd3;\nld.volatile.global.u32 %r6, [%rd3];\n"
+	"setp.eq.u32 %p2, %r6, 0;\nselp.u32 %r4, 1, %r4, %p2;\nadd.u32 %r5, %r5, %r2;\nbra NEXT;\n"
+	"LOOKED:\nsetp.ne.u32 %p3, %r4, 0;\n@%p3 bra WAIT;\n"
+	"st.volatile.global.u32 [%rd2], %r8;\nret;\n}\n";
+
+/* A plain launch of more blocks than the device is said to hold, of which each waits for the next one. */
+static void test_waiting_grid(void **state)
+{
+	enum { SHARED = 48 << 10 };
+	unsigned int blocks, *seen;
+	int processors, most;
+	CUmodule module;
+	CUfunction f;
+	CUdeviceptr p;
+
+	assert_int_equal(cuda->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleLoadData(&module, chain_ptx), CUDA_SUCCESS);
+	f = function(module, "chain");
+	assert_int_equal(cuda->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&most, f, 32, SHARED, 0),
+			 CUDA_SUCCESS);
+	blocks = 2 * (unsigned int)(processors * most) + 3;
+	p = alloc(blocks * 4);
+	assert_int_equal(cuda->cuMemsetD32_v2(p, 0, blocks), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuLaunchKernel(f, blocks, 1, 1, 32, 1, 1, SHARED, NULL, (void *[]){&p}, NULL),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	seen = calloc(blocks, 4);
+	assert_non_null(seen);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(seen, p, blocks * 4), CUDA_SUCCESS);
+	for (unsigned int i = 0; i < blocks; i++)
+		assert_int_equal(seen[i], 1);
+	free(seen);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_before_init), cmocka_unit_test(test_device), IN_CONTEXT(test_contexts),
-		IN_CONTEXT(test_dynamic_shared),    IN_CONTEXT(test_cooperative),
+		IN_CONTEXT(test_dynamic_shared),    IN_CONTEXT(test_cooperative),  IN_CONTEXT(test_waiting_grid),
 	};
 
 	start_device();
