@@ -176,6 +176,13 @@ static struct wanted wanted_by(const struct ptx_instr *i, char letter)
 	return w;
 }
 
+void ptx_parse_wanted_types(const struct ptx_instr *i, char letter, uint8_t types[4])
+{
+	struct wanted w = wanted_by(i, letter);
+
+	memcpy(types, w.types, sizeof(w.types));
+}
+
 static bool refuse(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, unsigned reg,
 		   const struct wanted *w)
 {
@@ -275,8 +282,9 @@ bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i)
 			optional--;
 			here = true;
 		}
-		if (here && !check_operand(p, i, operand++, *letter))
+		if (here && (!check_operand(p, i, operand, *letter) || !ptx_parse_check_kind(p, i, operand, *letter)))
 			return false;
+		operand += here;
 	}
-	return true;
+	return ptx_parse_check_together(p, i);
 }

@@ -136,9 +136,17 @@ static bool parse_resident(struct ptx_parser *p, struct ptx_operand *result)
 	return true;
 }
 
+static unsigned handle_place(const struct ptx_instr *i)
+{
+	if (i->tex->operation == PTX_IS_TYPE)
+		return MOST_OPERANDS;
+	return i->op->flags & PTX_F_NO_DST ? 0 : 1;
+}
+
 static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 {
 	struct ptx_operand ops[MOST_OPERANDS];
+	unsigned handle = MOST_OPERANDS; /* which one is in brackets, of a texture instruction */
 
 	memset(ops, 0, sizeof(ops));
 	while (p->token.kind && p->token.kind != ';') {
@@ -149,7 +157,7 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		if (i->op->family == PTX_FAMILY_MOV_VECTOR && p->token.kind == PTX_TOK_NAME && p->token.text[0] == '%')
 			ok = ptx_parse_special_vector(p, &ops[i->count++]);
 		else if (i->tex && p->token.kind == '[')
-			ok = parse_tex_address(p, ops, i);
+			ok = (handle = i->count, parse_tex_address(p, ops, i));
 		else if ((i->op->flags & PTX_F_TENSOR) && p->token.kind == '[')
 			ok = parse_tensor_address(p, ops, i);
 		else
@@ -159,6 +167,8 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		if (!ptx_parse_accept(p, ','))
 			break;
 	}
+	if (i->tex && handle != handle_place(i))
+		return ptx_parse_fail(p, PTX_INVALID, "Address expected for instruction '%s'", i->name);
 	/* a policy changes speed only */
 	if ((i->mods & M(POLICY)) && !(i->op->flags & PTX_F_WORDS) && i->count)
 		i->count--;
@@ -185,12 +195,48 @@ struct ptx_instr *ptx_parse_append(struct ptx_parser *p)
 			sizeof(struct ptx_instr));
 }
 
+/*
+ * Is this PTX, for the text's version and target? A body that is read later was checked with the text. *operands: as
+ * ptx_form_legal() has it.
+ */
+static bool check_form(struct ptx_parser *p, const struct ptx_token *name, const char **operands)
+{
+	char why[160];
+
+	*operands = NULL;
+	if (p->around || !p->dialect.target || name->text[0] == '.' || name->text[0] == '%' ||
+	    ptx_form_legal(name->text, name->length, &p->dialect, operands, why, sizeof(why)))
+		return true;
+	p->token.line = name->line;
+	return ptx_parse_fail(p, PTX_INVALID, "%s", why);
+}
+
+/* An instruction that the compiler does not implement, so that its operands are checked. */
+static bool make_unknown(struct ptx_parser *p, struct ptx_instr *i, const char *operands)
+{
+	struct ptx_opcode *op = ptx_alloc(&p->module->arena, sizeof(*op));
+	size_t first;
+
+	if (!op)
+		return no_memory(p);
+	*op = (struct ptx_opcode){.name = i->name, .operands = operands, .flags = PTX_F_UNKNOWN};
+	if (operands[0] != 't' && operands[0] != 'r')
+		op->flags |= PTX_F_NO_DST;
+	i->op = op;
+	i->type = i->type2 = PTX_NONE;
+	i->mods = 0;
+	return split_name(i, i->name, strlen(i->name), &first, true);
+}
+
 /* Finds out what a name means. It is copied once for all that follow. */
 static bool read_name(struct ptx_parser *p, struct ptx_instr *i, const struct ptx_token *name)
 {
+	const char *operands;
 	size_t first;
 	bool known;
 
+	if (!check_form(p, name, &operands))
+		return false;
 	i->name = ptx_strndup(&p->module->arena, name->text, name->length);
 	if (!i->name)
 		return no_memory(p);
@@ -206,6 +252,8 @@ static bool read_name(struct ptx_parser *p, struct ptx_instr *i, const struct pt
 		i->mods = 0;
 		split_name(i, i->name, name->length, &first, true);
 	}
+	if (!i->op && operands && !make_unknown(p, i, operands))
+		return false;
 	i->space = (uint8_t)space_of(i->mods);
 	return true;
 }
@@ -264,6 +312,12 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	}
 	if (i->op->flags & PTX_F_CALL)
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
+	if (i->op->flags & PTX_F_UNKNOWN) {
+		bool good = parse_operands(p, i);
+
+		i->op = NULL;
+		return good && ptx_parse_expect(p, ';');
+	}
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
 		return false;
 	if (i->tex && i->count)

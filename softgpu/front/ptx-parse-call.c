@@ -140,6 +140,31 @@ static bool parse_list(struct ptx_parser *p, struct arguments *a)
 	return ptx_parse_expect(p, ')');
 }
 
+/* A register is as large as the parameter, but for small ones; a predicate is one. */
+static bool agrees(const struct ptx_parser *p, const struct ptx_symbol *formal, const struct ptx_operand *value)
+{
+	const struct ptx_type_info *type = &ptx_types[formal->type], *reg;
+
+	if (value->kind != PTX_OP_REG || formal->size != type->bits / 8)
+		return true;
+	reg = &ptx_types[p->function->regs[value->reg].type];
+	if (reg->cls == 'p' || formal->predicate)
+		return reg->cls == 'p' && formal->predicate;
+	return type->bits < 32 || reg->bits == type->bits;
+}
+
+/* Are there as many as the function was declared with? */
+static bool check_counts(struct ptx_parser *p, const struct ptx_function *fn, const struct arguments *args,
+			 const struct arguments *rets)
+{
+	bool open = fn && fn->param_count && !fn->params[fn->param_count - 1]->size;
+
+	if (!fn || (rets->count == fn->ret_count && (args->count == fn->param_count || open)))
+		return true;
+	return ptx_parse_fail(p, PTX_INVALID, "Call with %u arguments and %u results of `%.80s`, which has %u and %u",
+			      args->count, rets->count, fn->name, fn->param_count, fn->ret_count);
+}
+
 /* Only now is it known what the function wants. */
 static bool give_types(struct ptx_parser *p, struct arguments *a, struct ptx_symbol **formals, uint32_t count)
 {
@@ -147,6 +172,9 @@ static bool give_types(struct ptx_parser *p, struct arguments *a, struct ptx_sym
 		struct passed *passed = &a->passed[n];
 		const struct ptx_symbol *formal = passed->number < count ? formals[passed->number] : NULL;
 
+		if (formal && !agrees(p, formal, &passed->value))
+			return ptx_parse_fail(p, PTX_INVALID, "argument %u does not agree with parameter `%.80s`",
+					      passed->number + 1, formal->name);
 		if (formal)
 			passed->symbol->type = formal->type;
 		else if (passed->value.kind == PTX_OP_REG)
@@ -240,6 +268,8 @@ bool ptx_parse_call(struct ptx_parser *p, struct ptx_instr *i)
 	call->args = args.list;
 	call->arg_count = args.count;
 	fn = declared_as(call);
+	if (!check_counts(p, fn, &args, &rets))
+		return false;
 	if (!give_types(p, &args, fn ? fn->params : NULL, fn ? fn->param_count : 0) ||
 	    !give_types(p, &rets, fn ? fn->rets : NULL, fn ? fn->ret_count : 0))
 		return false;

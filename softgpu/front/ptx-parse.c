@@ -203,8 +203,7 @@ static void parse_version(struct ptx_parser *p)
 	/* "9.0" was read as a number with a fraction */
 	if (p->token.kind == PTX_TOK_DOUBLE) {
 		memcpy(&value, &p->token.value, sizeof(value));
-		if (value >= 1 && value < 100)
-			version = (unsigned)(value * 10 + 0.5);
+		version = ptx_dialect_version(value);
 	}
 	if (version < 10)
 		ptx_parse_fail(p, PTX_INVALID, ".version must be followed by a number such as 9.0");
@@ -213,16 +212,17 @@ static void parse_version(struct ptx_parser *p)
 		p->module->indivisible = true;
 	if (version > p->module->version)
 		p->module->version = version;
+	p->dialect.version = version;
 	ptx_parse_next(p);
 }
 
 static void parse_target(struct ptx_parser *p)
 {
-	unsigned target = 0;
+	unsigned target;
 
 	do {
-		if (p->token.length > 3 && p->token.length < 12 && !memcmp(p->token.text, "sm_", 3))
-			target = (unsigned)strtoul(p->token.text + 3, NULL, 10);
+		ptx_dialect_target(&p->dialect, p->token.text, p->token.length);
+		target = p->dialect.target;
 		/* what an instruction needs differs between these: then bodies are read in the order of the text */
 		if (p->module->target && (p->module->target < 20) != (target < 20))
 			p->module->indivisible = true;
@@ -302,6 +302,9 @@ static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
 	p->start = text->text;
 	p->text++;
 	p->constant_bytes = 0;
+	/* what is known of names is so in one dialect */
+	p->dialect = (struct ptx_dialect){0};
+	memset(p->mnemonics, 0, sizeof(p->mnemonics));
 	ptx_parse_next(p);
 	if (p->status == PTX_OK && !ptx_token_is(&p->token, ".version"))
 		ptx_parse_fail(p, PTX_INVALID, "a PTX module must start with .version");

@@ -3,6 +3,7 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_PARSE_H
 #define VCUDA_BACKEND_CPU_PTX_PARSE_H
 
+#include "front/ptx-forms.h"
 #include "front/ptx-ir.h"
 #include "front/ptx-lex.h"
 #include "front/ptx-names.h"
@@ -42,6 +43,7 @@ struct ptx_parser {
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* at hand, from 1 */
+	struct ptx_dialect dialect; /* of it */
 	uint64_t constant_bytes;  /* of its constants so far */
 	const char *start;        /* of it */
 	struct ptx_token closing; /* the } of the last body */
@@ -130,6 +132,15 @@ bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label); /
 bool ptx_parse_is_last_operand(const struct ptx_instr *i);
 /* Are there as many operands as the instruction's row says, and do their registers agree with its types? */
 bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i);
+
+/* The types that a letter of an opcode's operands stands for, up to PTX_NONE; none: any. */
+void ptx_parse_wanted_types(const struct ptx_instr *i, char letter, uint8_t types[4]);
+
+/* ---- ptx-operand-kinds.c ---- */
+/* May this operand be what it is, a register, a number, an address and so on? */
+bool ptx_parse_check_kind(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter);
+/* Are the operands, which are right one by one, so together? */
+bool ptx_parse_check_together(struct ptx_parser *p, const struct ptx_instr *i);
 
 /* ---- ptx-parse-expand.c: instructions, each the last one so far, that become several ---- */
 /* A load or store of 128 bits, or of eight numbers. */

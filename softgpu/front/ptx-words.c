@@ -70,7 +70,7 @@ static const struct {
 	 DIMENSIONS "global shared::cta and or xor add inc dec min max tile im2col_no_offs bulk_group L2::cache_hint"},
 	{{"createpolicy.cvt", 0, 0, "ll", SHAPE(UNIFORM), PTX_F_WORDS, FAMILY(POLICY), 0}, "L2 b64"},
 	{{"createpolicy.fractional", 0, 0, "lf?", SHAPE(UNIFORM), PTX_F_WORDS, FAMILY(POLICY), 0}, POLICY "b64"},
-	{{"createpolicy.range", 0, 0, "lAuu", SHAPE(UNIFORM), PTX_F_WORDS, FAMILY(POLICY), 0}, POLICY "global b64"},
+	{{"createpolicy.range", 0, 0, "lauu", SHAPE(UNIFORM), PTX_F_WORDS, FAMILY(POLICY), 0}, POLICY "global b64"},
 	{{"cvt", 0, 0, "wWW?", SHAPE(PURE), PTX_F_WORDS, FAMILY(CVT_SMALL), 0},
 	 "rn rna rz relu satfinite tf32 f32 f16 bf16 f16x2 bf16x2"},
 	{{"cvt", 0, 0, "nNN?", SHAPE(PURE), PTX_F_WORDS, FAMILY(CVT_NARROW), 0},
