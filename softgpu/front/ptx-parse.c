@@ -213,6 +213,7 @@ static void parse_version(struct ptx_parser *p)
 	if (version > p->module->version)
 		p->module->version = version;
 	p->dialect.version = version;
+	p->dialect.target = 0;
 	ptx_parse_next(p);
 }
 
@@ -228,6 +229,10 @@ static void parse_target(struct ptx_parser *p)
 			p->module->indivisible = true;
 		if (target > p->module->target)
 			p->module->target = target;
+		if (!ptx_dialect_has_target(&p->dialect))
+			ptx_parse_fail(p, PTX_INVALID, "PTX .version %u.%u does not support .target %.*s",
+				       p->dialect.version / 10, p->dialect.version % 10, (int)p->token.length,
+				       p->token.text);
 		ptx_parse_expect(p, PTX_TOK_NAME);
 	} while (ptx_parse_accept(p, ','));
 }

@@ -3,9 +3,9 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_PARSE_H
 #define VCUDA_BACKEND_CPU_PTX_PARSE_H
 
-#include "front/ptx-forms.h"
+#include "ptx/ptx-forms.h"
 #include "front/ptx-ir.h"
-#include "front/ptx-lex.h"
+#include "ptx/ptx-lex.h"
 #include "front/ptx-names.h"
 
 #define PTX_BUCKETS 1024

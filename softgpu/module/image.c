@@ -12,10 +12,14 @@
 #include "device/device.h"
 #include "device/memory.h"
 #include "common/fatbin.h"
+#include "ptx/ptx-dialect.h"
 #include "common/log.h"
 
 /* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
 #define MAX_BYTES (256u << 20)
+/* The PTX version of the CUDA version that the device reports. */
+#define NEWEST_PTX 90
+_Static_assert(CUDA_VERSION == 13000, "another CUDA version has another PTX version");
 #define WRAPPER_MAGIC 0x466243b1u
 
 /* 0: none was set. */
@@ -33,15 +37,14 @@ struct survey {
 	unsigned int newest;
 };
 
+static unsigned int capability(void)
+{
+	return (unsigned int)softgpu_device()->major * 10 + (unsigned int)softgpu_device()->minor;
+}
+
 static bool runs_here(const struct fatbin_entry *entry)
 {
-	unsigned int sm = (unsigned int)softgpu_device()->major * 10 + (unsigned int)softgpu_device()->minor;
-
-	if (entry->arch_specific)
-		return entry->sm == sm;
-	if (entry->family_specific)
-		return entry->sm / 10 == sm / 10 && entry->sm <= sm;
-	return entry->sm <= sm;
+	return ptx_dialect_runs(entry->sm, entry->arch_specific ? 'a' : entry->family_specific ? 'f' : 0, capability());
 }
 
 static CUresult survey(struct fatbin_reader *reader, struct survey *s)
@@ -138,6 +141,35 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
+/* Is the PTX no newer than the driver, and for this device? */
+static CUresult check_dialect(const char *text, size_t length)
+{
+	struct ptx_dialect dialect;
+
+	ptx_dialect_read(&dialect, text, length);
+	if (dialect.version > NEWEST_PTX) {
+		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is '%u.%u'",
+			  dialect.version_line, dialect.version / 10, dialect.version % 10, NEWEST_PTX / 10,
+			  NEWEST_PTX % 10);
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	}
+	if (!dialect.target || ptx_dialect_runs(dialect.target, dialect.suffix, capability()))
+		return CUDA_SUCCESS;
+	vcuda_log("cannot load a module: line %u of the PTX: Program with .target 'sm_%u%s' cannot be compiled to "
+		  "architecture 'sm_%u': compile it for that, or set VCUDA_CPU_COMPUTE",
+		  dialect.target_line, dialect.target, (char[]){dialect.suffix, 0}, capability());
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+static CUresult check_dialects(const struct softgpu_image *image)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned int n = 0; n < image->count && result == CUDA_SUCCESS; n++)
+		result = check_dialect(image->part[n].text, image->part[n].length);
+	return result;
+}
+
 static CUresult read_text(const char *text, size_t bound, struct softgpu_image *image)
 {
 	size_t length = bound ? strnlen(text, bound) : strlen(text);
@@ -201,6 +233,8 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 	} else {
 		result = read_text(data, bound, image);
 	}
+	if (result == CUDA_SUCCESS)
+		result = check_dialects(image);
 	if (result != CUDA_SUCCESS)
 		softgpu_image_free(image);
 	return result;

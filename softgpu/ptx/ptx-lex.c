@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/ptx-lex.h"
+#include "ptx/ptx-lex.h"
 
 enum { LETTER = 1, DIGIT = 2, SIGN = 4, BLANK = 8, PUNCTUATION = 16 }; /* SIGN: _ $ .; MARK: a token of its own */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/ptx-forms.h"
+#include "ptx/ptx-forms.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -55,25 +55,6 @@ struct name {
 	const char *feature;      /* the word that has this need; NULL: the form */
 };
 
-unsigned ptx_dialect_version(double number)
-{
-	return number >= 1 && number < 100 ? (unsigned)(number * 10 + 0.5) : 0;
-}
-
-bool ptx_dialect_target(struct ptx_dialect *dialect, const char *text, size_t length)
-{
-	unsigned target = 0;
-	size_t at;
-
-	if (length < 5 || length > 8 || memcmp(text, "sm_", 3))
-		return false;
-	for (at = 3; at < length && text[at] >= '0' && text[at] <= '9'; at++)
-		target = 10 * target + (unsigned)(text[at] - '0');
-	dialect->target = target;
-	dialect->specific = at + 1 == length && (text[at] == 'a' || text[at] == 'f');
-	return at > 3 && (at == length || dialect->specific);
-}
-
 static bool is_word(const struct word *word, const char *text)
 {
 	return !strncmp(text, word->text, word->length) && !text[word->length];
@@ -95,7 +76,7 @@ static bool is_extra(const struct name *name, unsigned at)
 static bool satisfied(const struct need *need, const struct ptx_dialect *d)
 {
 	return d->version >= need->version && d->version <= need->last_version && d->target >= need->target &&
-	       d->target <= need->last_target && (!need->specific || d->specific);
+	       d->target <= need->last_target && (!need->specific || d->suffix);
 }
 
 static bool split(struct name *name, const char *text, size_t length)
@@ -270,7 +251,7 @@ static void say_need(const struct name *name, const char *text, size_t length, c
 			 need->specific ? "a" : "");
 	else
 		snprintf(why, room, "%s not supported on .target 'sm_%u%s' with PTX ISA .version %u.%u", what,
-			 name->dialect->target, name->dialect->specific ? "a" : "", name->dialect->version / 10,
+			 name->dialect->target, (char[]){name->dialect->suffix, 0}, name->dialect->version / 10,
 			 name->dialect->version % 10);
 }
 

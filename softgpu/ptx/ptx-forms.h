@@ -10,16 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The .version and .target of a text: 90 for 9.0 and for sm_90. specific: sm_90a or sm_100f. 0: not said. */
-struct ptx_dialect {
-	unsigned version, target;
-	bool specific;
-};
-
-/* Of `version` 90: the directive `9.0`. 0: not a version. */
-unsigned ptx_dialect_version(double number);
-/* Reads the name of a target into a dialect. False: it is not sm_ and a number. */
-bool ptx_dialect_target(struct ptx_dialect *dialect, const char *text, size_t length);
+#include "ptx/ptx-dialect.h"
 
 /*
  * False: the name is not PTX, or not for this dialect. `why`, of `room` bytes, then says so as ptxas does. True: *operands
