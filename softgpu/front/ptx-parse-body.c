@@ -316,6 +316,8 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		bool good = parse_operands(p, i);
 
 		i->op = NULL;
+		i->ops = NULL;
+		i->count = 0;
 		return good && ptx_parse_expect(p, ';');
 	}
 	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))

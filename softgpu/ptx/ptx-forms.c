@@ -37,7 +37,6 @@ struct form {
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 #define CHOICES (sizeof(choices) / sizeof(choices[0]))
 #define MOST_WORDS 32 /* no name has as many */
-#define MOST_SLOTS 32
 
 struct word {
 	const char *text;
@@ -49,6 +48,7 @@ struct name {
 	struct word words[MOST_WORDS];
 	unsigned count, opcode, longest; /* words; how many of them a form's opcode has, and the longest one */
 	const struct ptx_dialect *dialect;
+	bool reasons;             /* the rest is found out, which takes longer */
 	uint32_t known;           /* of the words: those that a form of the opcode has */
 	bool types;               /* a form has all but the types */
 	const struct need *need;  /* of a form that has all, but is not for the dialect */
@@ -198,7 +198,7 @@ static bool types_complete(const struct fit *fit)
 	return true;
 }
 
-/* Lays the words over a form, and notes in the name which of them it has. */
+/* Lays the words over a form, and notes in the name which of them it has, if reasons are asked for. */
 static bool lay(struct fit *fit, struct name *name)
 {
 	bool all = true;
@@ -210,6 +210,8 @@ static bool lay(struct fit *fit, struct name *name)
 			   fit->any || is_extra(name, n);
 
 		all &= has;
+		if (!all && !name->reasons)
+			return false;
 		name->known |= has ? 1u << n : 0;
 	}
 	return all;
@@ -222,7 +224,7 @@ static bool fits(const struct form *form, struct name *name)
 
 	if (!complete(&fit))
 		return false;
-	name->types |= !all || !types_complete(&fit);
+	name->types |= !types_complete(&fit);
 	if (!all || !types_complete(&fit))
 		return false;
 	if (!fit.need && satisfied(&needs[form->need], name->dialect))
@@ -263,6 +265,15 @@ static bool is_modifier(const struct word *word)
 	return false;
 }
 
+static bool is_type(const struct word *word)
+{
+	for (size_t f = 0; f < FORMS; f++)
+		for (unsigned n = 0; n < forms[f].types; n++)
+			if (find_choice(&slots[forms[f].first + forms[f].mods + n], word))
+				return true;
+	return false;
+}
+
 /* The first word that no form of the opcode has, or NULL. */
 static const struct word *strange_word(const struct name *name)
 {
@@ -284,11 +295,11 @@ static void explain(const struct name *name, const char *text, size_t length, ch
 		say_need(name, text, length, why, room);
 	else if (strange && !is_modifier(strange))
 		snprintf(why, room, "Unknown modifier '.%.*s'", shown, strange->text);
-	else if (name->types)
-		snprintf(why, room, "Unexpected instruction types specified for '%.*s'", opcode, text);
-	else if (strange)
+	else if (strange && !is_type(strange))
 		snprintf(why, room, "Illegal modifier '.%.*s' for instruction '%.*s'", shown, strange->text, opcode,
 			 text);
+	else if (strange || name->types)
+		snprintf(why, room, "Unexpected instruction types specified for '%.*s'", opcode, text);
 	else
 		snprintf(why, room, "Illegal or missing modifiers for instruction '%.*s'", opcode, text);
 }
@@ -316,21 +327,33 @@ static size_t first_form(const struct word *word)
 	return low;
 }
 
+static const struct form *find_form(struct name *name)
+{
+	for (size_t f = first_form(&name->words[0]); f < FORMS && !compare(&forms[f], &name->words[0]); f++) {
+		name->opcode = opcode_words(name, forms[f].opcode);
+		if (name->opcode > name->longest)
+			name->longest = name->opcode;
+		if (name->opcode && fits(&forms[f], name))
+			return &forms[f];
+	}
+	return NULL;
+}
+
 bool ptx_form_legal(const char *text, size_t length, const struct ptx_dialect *dialect, const char **operands, char *why,
 		    size_t room)
 {
 	struct name name = {.dialect = dialect};
-	bool words = split(&name, text, length);
+	bool few = split(&name, text, length);
+	const struct form *form = few ? find_form(&name) : NULL;
 
-	for (size_t f = first_form(&name.words[0]); words && f < FORMS && !compare(&forms[f], &name.words[0]); f++) {
-		name.opcode = opcode_words(&name, forms[f].opcode);
-		if (name.opcode > name.longest)
-			name.longest = name.opcode;
-		if (!name.opcode || !fits(&forms[f], &name))
-			continue;
-		*operands = forms[f].operands;
+	if (form) {
+		*operands = form->operands;
 		return true;
 	}
+	name.reasons = true;
+	name.types = false;
+	if (few)
+		find_form(&name);
 	explain(&name, text, length, why, room);
 	return false;
 }

@@ -53,6 +53,7 @@ class Form:
         self.need = Need(need)
         self.mods = [Slot(m) for m in mods]
         self.types = [Slot(t) for t in types.split()]
+        assert len(self.mods) + len(self.types) <= 32, line  # ptx-forms.c has a bit for each
 
 
 def substitute(line, names):
@@ -123,6 +124,7 @@ def main():
         operands = f'"{form.operands.replace("!", "")}"' if form.operands else 'NULL'
         rows.append(f'{{"{form.opcode}", {operands}, {first}, {len(form.mods)}, {len(form.types)}, '
                     f'{needs.add(form.need.key(), row_of(form.need))}}}')
+    assert len(needs.rows) < 256 and len(choices) < 65536 and len(slots) < 65536
     with open(sys.argv[2], 'w', encoding='ascii') as out:
         out.write('/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by ptx-forms.py of ptx-forms.table. */\n')
         out.write(table('struct need', 'needs', needs.rows) + table('struct choice', 'choices', choices))
