@@ -287,7 +287,9 @@ static void explain(const struct name *name, const char *text, size_t length, ch
 {
 	const struct word *strange = strange_word(name);
 	int shown = strange ? (int)(strange->length < 60 ? strange->length : 60) : 0;
-	int opcode = (int)(name->words[0].length < 60 ? name->words[0].length : 60);
+	const struct word *last = &name->words[name->longest ? name->longest - 1 : 0];
+	size_t end = (size_t)(last->text + last->length - text);
+	int opcode = (int)(end < 60 ? end : 60);
 
 	if (!name->longest)
 		snprintf(why, room, "Not a name of any known instruction: '%.*s'", opcode, text);

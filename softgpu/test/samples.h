@@ -3,7 +3,7 @@
 #ifndef VCUDA_TEST_PTX_SAMPLES_H
 #define VCUDA_TEST_PTX_SAMPLES_H
 
-#define PTX_HEAD ".version 9.0\n.target sm_75\n.address_size 64\n"
+#define PTX_HEAD ".version 9.0\n.target sm_100\n.address_size 64\n"
 
 static const char sample_vector_add[] = PTX_HEAD
 	".visible .entry add(\n"

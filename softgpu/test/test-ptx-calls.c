@@ -327,24 +327,22 @@ static void aliases(void **state)
 		"alias");
 }
 
-/* A result that only the caller, or only the function has. */
+static void refused_call(const char *text)
+{
+	struct ptx_module *module;
+	struct ptx_error error;
+
+	assert_int_equal(ptx_module_create(text, strlen(text), &module, &error), PTX_INVALID);
+	assert_non_null(strstr(error.text, "Call with"));
+}
+
+/* A result that only the caller, or only the function has: refused, as ptxas does. */
 static void results(void **state)
 {
 	(void)state;
-	for (unsigned n = 0; n < THREADS; n++)
-		in32[2 * n] = n;
-	run_binary(KERNEL(".global .b32 seen[64];\n.func none(.param .b32 n)\n{\n.reg .b32 %r<4>; .reg .b64 %l<4>;\n"
-			  "ld.param.u32 %r1, [n]; rem.u32 %r2, %r1, 64; mul.wide.u32 %l1, %r2, 4; mov.u64 %l2, seen;\n"
-			  "add.u64 %l1, %l1, %l2; st.global.u32 [%l1], 7; ret;\n}\n",
-			  CALL("none", "%r2", "%a") "mov.u32 %x, %a;\n"),
-		   32);
-	for (unsigned n = 0; n < THREADS; n++)
-		assert_int_equal(out32[n], n);
-	run_binary(KERNEL(FUNCTION("some", "mov.u32 %r2, 5;\n"),
-			  "{\n.param .b32 v;\nst.param.b32 [v], %a;\ncall some, (v);\n}\nmov.u32 %x, %a;\n"),
-		   32);
-	for (unsigned n = 0; n < THREADS; n++)
-		assert_int_equal(out32[n], n);
+	refused_call(KERNEL(".func none(.param .b32 n)\n{\nret;\n}\n", CALL("none", "%r2", "%a") "mov.u32 %x, %a;\n"));
+	refused_call(KERNEL(FUNCTION("some", "mov.u32 %r2, 5;\n"),
+		       "{\n.param .b32 v;\nst.param.b32 [v], %a;\ncall some, (v);\n}\nmov.u32 %x, %a;\n"));
 }
 
 int main(void)

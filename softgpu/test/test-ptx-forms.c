@@ -110,7 +110,7 @@ static void video(void **state)
 {
 	(void)state;
 	check32("vadd2 with a mask", HEAD32("vadd2.u32.u32.u32 %x.h0, %a.h32, %b.h10, %b;\n"), w_half_mask);
-	check32("vabsdiff4.add", HEAD32("vabsdiff4.u32.u32.u32.add %x.b31, %a, %b, 5;\n"), w_differences);
+	check32("vabsdiff4.add", HEAD32("mov.b32 %r3, 5;\nvabsdiff4.u32.u32.u32.add %x.b31, %a, %b, %r3;\n"), w_differences);
 	check32("vsub4 with selectors", HEAD32("vsub4.u32.u32.u32 %x, %a.b7064, %b.b1111, %b;\n"), w_mixed);
 	check32("vadd.sat into a byte", HEAD32("vadd.s32.s32.s32.sat %x.b2, %a.b1, %b.h0, %b;\n"), w_byte);
 	check32("vmad.sat.shr7", HEAD32("vmad.s32.s32.s32.sat.shr7 %x, -%a.h0, %b.h1, %b;\n"), w_vmad);
@@ -205,9 +205,9 @@ static void eight(void **state)
 {
 	(void)state;
 	check32("ld.v8, st.v8",
-		HEAD32(".shared .align 32 .b8 area[2048];\nmov.u32 %r2, area;\nmad.lo.u32 %r2, %r1, 32, %r2;\n"
-		       "st.shared.v8.b32 [%r2], {%a, 1, 2, %b, 4, %b, 6, 7};\n"
-		       "ld.shared.v8.b32 {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, [%r2];\n"
+		HEAD32(".shared .align 32 .b8 area[2048];\nmov.u32 %r2, area;\nmad.lo.u32 %r2, %r1, 32, %r2;\n" GENERIC
+		       "st.v8.b32 [%l5], {%a, 1, 2, %b, 4, %b, 6, 7};\n"
+		       "ld.v8.b32 {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, [%l5];\n"
 		       "add.s32 %x, %r3, %r6;\nadd.s32 %x, %x, %r8;\n"),
 		w_eight);
 }

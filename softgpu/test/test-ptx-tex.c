@@ -391,12 +391,15 @@ static void hostile(void **state)
 static void refused(void **state)
 {
 	static const char *const texts[] = {
-		KERNEL("tex.2dms.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"),
-		KERNEL("tex.2d.v4.f16x2.f32 " TO ", [%t, {%f1, %f2}];\n"),
+		KERNEL("tex.2dms.v4.f32.s32 " TO ", [%t, {%i1, %i2, %i3, %i3}];\n"),
 		KERNEL("txq.channel_order.b32 %o1, [%t];\n"),
 		KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1}];\n"),
 		KERNEL("tex.2d.v4.f32.f32 {%o1, %o2}, [%t, {%f1, %f2}];\n"),
 		KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n"),
+	};
+	static const char *const illegal[] = {
+		KERNEL("tex.2dms.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"),
+		KERNEL("tex.2d.v4.f16x2.f32 " TO ", [%t, {%f1, %f2}];\n"),
 		KERNEL("suld.b.cube.b32.trap {%o1}, [%t, {%i1, %i2, %i3, %i3}];\n"),
 	};
 	const struct ptx_binary *binary;
@@ -410,6 +413,13 @@ static void refused(void **state)
 		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
 		assert_non_null(strstr(error.text, "not supported"));
 		ptx_module_destroy(m);
+	}
+	for (size_t n = 0; n < sizeof(illegal) / sizeof(illegal[0]); n++) {
+		struct ptx_error error = {0};
+		struct ptx_module *m;
+
+		assert_int_equal(ptx_module_create(illegal[n], strlen(illegal[n]), &m, &error), PTX_INVALID);
+		assert_non_null(strstr(error.text, "tex") ? error.text : strstr(error.text, "suld"));
 	}
 }
 

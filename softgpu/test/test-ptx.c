@@ -58,16 +58,16 @@ static void unsupported_is_named(void **state)
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b64 %l<2>;\n.reg .f32 %f<4>;\n"
 			"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%l0, %l1, {%f0, %f1}];\n}\n",
 	       PTX_NOT_SUPPORTED, 8, "samplers");
-	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.frob.s32 %r1, %r1, %r1;\n}\n", PTX_NOT_SUPPORTED,
-	       7, "add.frob.s32");
+	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.frob.s32 %r1, %r1, %r1;\n}\n", PTX_INVALID, 7,
+	       ".frob");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<2>;\nmul.sat.lo.s32 %r1, %r1, %r1;\n}\n",
-	       PTX_NOT_SUPPORTED, 7, "mul.sat.lo.s32");
+	       PTX_INVALID, 7, "mul");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .pred %p<4>;\nmov.pred {%p1, %p2}, %p3;\n}\n", PTX_INVALID, 7,
 	       "mov.pred");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.reg .b32 %r<4>;\nmov.b32 {%r1, %r2, %r3}, %r0;\n}\n", PTX_INVALID, 7,
 	       "mov.b32");
 	refuse(PTX_HEAD ".visible .entry k()\n{\n.shared .b64 m;\ncp.async.mbarrier.arrive.shared [m];\n}\n",
-	       PTX_NOT_SUPPORTED, 7, "cp.async.mbarrier.arrive");
+	       PTX_INVALID, 7, "cp.async.mbarrier.arrive");
 }
 
 #define CALLED(rest)                                                                                                   \
@@ -83,11 +83,11 @@ static void vectors_are_whole(void **state)
 	refuse(CALLED("ld.param.v2.b32 {%r1, %r2, %r3, %r4}, [v];\n"), PTX_INVALID, 7, "ld");
 	refuse(CALLED("ld.param.v4.b32 %r1, [v];\n"), PTX_INVALID, 7, "ld");
 	refuse(CALLED("ld.param.b32 {%r1, %r2}, [v];\n"), PTX_INVALID, 7, "ld");
-	refuse(CALLED("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [v];\nld.param.v4.b32 {%r1, %r2}, [v+4];\n"), PTX_NOT_SUPPORTED,
-	       8, "ld");
+	refuse(CALLED("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [v];\nld.param.v4.b32 {%r1, %r2}, [v+4];\n"), PTX_INVALID, 8,
+	       "ld");
 	refuse(PTX_HEAD ".visible .entry k(.param .align 16 .b8 v[16])\n{\n.reg .b32 %r<8>;\n"
 			"ld.param.v4.b32 {%r1, %r2}, [v];\nret;\n}\n",
-	       PTX_NOT_SUPPORTED, 7, "ld");
+	       PTX_INVALID, 7, "ld");
 }
 
 /* Managed or not is the definition's business; another text may only declare it. */
@@ -243,7 +243,7 @@ static void module_is_described(void **state)
 	assert_int_equal(info->param_bytes, 8);
 	assert_int_equal(info->static_shared, 4096);
 	assert_int_equal(info->ptx_version, 90);
-	assert_int_equal(info->target_sm, 75);
+	assert_int_equal(info->target_sm, 100);
 	assert_int_equal(ptx_module_variables(m, &v), 2);
 	assert_string_equal(v[0].name, "table");
 	assert_int_equal(v[0].size, 16);
