@@ -27,8 +27,9 @@ static bool takes_vector(const struct ptx_instr *i, char letter)
 	case PTX_FAMILY_STORE_ASYNC:
 	case PTX_FAMILY_QUERY_CANCEL:
 	case PTX_FAMILY_MATRIX_ROWS:
-	case PTX_FAMILY_NONE:
 		return true;
+	case PTX_FAMILY_NONE:
+		return i->op->flags & PTX_F_UNKNOWN;
 	default:
 		return (i->op->flags & PTX_F_TENSOR) || strchr("rRc", letter);
 	}

@@ -2,9 +2,10 @@
 #ifndef VCUDA_BACKEND_CPU_PTX_LEX_H
 #define VCUDA_BACKEND_CPU_PTX_LEX_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
-
-#include "front/ptx-ir.h"
 
 enum ptx_token_kind {
 	PTX_TOK_END = 0,
