@@ -18,7 +18,7 @@ import typing
 
 from description import Description, DescriptionError
 
-LINE = re.compile(r"(\w+) (\d+)(?: \((.+)\))?\Z")
+LINE = re.compile(r"(\w+) (\d+|-)(?: \((.+)\))?\Z")
 NAME = re.compile(r"(cu[A-Z]\w*?)(?:_v(\d+))?(_pt[ds][sz])?\Z")
 STREAM = re.compile(r"\bCUstream \w+")
 HEADER = "/* Generated from names.txt and the call descriptions by protocol/functions.py. */\n"
@@ -29,7 +29,7 @@ class Function(typing.NamedTuple):
     base: str  # without _vN, _ptds, _ptsz
     revision: int  # N of _vN, else 1
     per_thread: str  # "_ptds", "_ptsz" or ""
-    since: int  # the CUDA version that brought it
+    since: int | None  # the CUDA version that brought it; None: cuGetProcAddress does not find it
     parameters: str  # as C writes them; "": nothing implements the function
 
     @property
@@ -55,7 +55,8 @@ def parse(path):
             if name[3] and match[3]:
                 raise DescriptionError(f"{path}:{number}: '{match[1]}' takes what '{match[1][:-5]}' takes")
             seen.add(match[1])
-            functions.append(Function(match[1], name[1], int(name[2] or 1), name[3] or "", int(match[2]), match[3] or ""))
+            functions.append(Function(match[1], name[1], int(name[2] or 1), name[3] or "",
+                                      None if match[2] == "-" else int(match[2]), match[3] or ""))
     return functions
 
 
@@ -79,7 +80,7 @@ def emit_functions_h(functions):
 
 
 def emit_entries_c(functions):
-    rows = sorted(functions, key=lambda f: (f.base, f.per_thread, -f.since, -f.revision))
+    rows = sorted((f for f in functions if f.since is not None), key=lambda f: (f.base, f.per_thread, -f.since, -f.revision))
     out = [HEADER, '#include "private/procaddress.h"\n']
     # The addresses only. The label is the exported symbol, which trace.py makes, and not the function behind it.
     out += [f'extern void entry_{f.name}(void) __asm__("{f.name}");' for f in rows]

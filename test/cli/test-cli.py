@@ -90,6 +90,13 @@ def loader():
                 check(os.listdir(parent) == [name], f"a link is left: {os.listdir(parent)}")
 
 
+def unversioned():
+    """Programs that open libcuda.so and libnvidia-ml.so get ours."""
+    program = str(FOLDER / "unversioned")
+    check(subprocess.run([program], capture_output=True, check=False).returncode == 1, "the program finds the libraries natively")
+    expect(0, r"\A\Z", "run", *BACKEND, "--", program)
+
+
 def alive(pid):
     try:
         os.kill(pid, 0)
@@ -206,6 +213,8 @@ def installed():
         r = subprocess.run([program, "run", *BACKEND, "--", "env", "VCUDA_VERBOSE=1", steady, "0"], capture_output=True, text=True,
                            check=False)
         check(r.returncode == 0 and "transport local, back end cpu" in r.stderr, f"status {r.returncode}\n{r.stdout}{r.stderr}")
+        r = subprocess.run([program, "run", *BACKEND, "--", FOLDER / "unversioned"], capture_output=True, text=True, check=False)
+        check(r.returncode == 0 and not r.stderr, f"unversioned: status {r.returncode}\n{r.stdout}{r.stderr}")
 
 
 LOAD = """
