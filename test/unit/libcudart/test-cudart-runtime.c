@@ -293,7 +293,7 @@ static void test_last_error(void **state)
 	assert_string_equal(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
 	assert_string_equal(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
 	assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
-	assert_string_equal(cudaGetErrorString(cudaErrorApiFailureBase), "failure of the runtime");
+	assert_string_equal(cudaGetErrorString(cudaErrorApiFailureBase), "api failure base");
 }
 
 /* The driver remembers what has become of a context; the runtime remembers the last error until it is read. */
