@@ -5,6 +5,7 @@
 #include "api/copy.h"
 #include "core/capture.h"
 #include "copy/peer.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
@@ -52,7 +53,7 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 	CUresult result;
 
 	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	result = libcuda_peer_begin(p->dstContext, p->srcContext, async);
 	memcpy(&c, p, sizeof(c));
 	if (result == CUDA_SUCCESS)

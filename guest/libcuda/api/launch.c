@@ -5,6 +5,7 @@
 #include "core/capture.h"
 #include "core/context.h"
 #include "common/log.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
@@ -123,7 +124,7 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUstream stream, CUfunction f
 
 VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
-	return config ? launch_ex(config, config->hStream, f, params, extra) : CUDA_ERROR_INVALID_VALUE;
+	return config ? launch_ex(config, config->hStream, f, params, extra) : libcuda_invalid_value();
 }
 
 /* ---- the same with per-thread default streams ---- */
@@ -131,5 +132,5 @@ VCUDA_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction 
 VCUDA_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
 	return config ? launch_ex(config, LIBCUDA_PER_THREAD(config->hStream), f, params, extra)
-		      : CUDA_ERROR_INVALID_VALUE;
+		      : libcuda_invalid_value();
 }

@@ -3,6 +3,7 @@
 #include "copy/memset.h"
 
 #include "core/capture.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
@@ -64,17 +65,17 @@ static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 	VCUDA_EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr dst, size_t pitch, type value, size_t width,          \
 						     size_t height)                                                    \
 	{                                                                                                              \
-		return height ? fill_sync(ROWS(bits), NULL) : CUDA_SUCCESS;                                            \
+		return height ? fill_sync(ROWS(bits), NULL) : libcuda_require_init();                                  \
 	}                                                                                                              \
 	VCUDA_EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr dst, size_t pitch, type value, size_t width,     \
 							  size_t height)                                               \
 	{                                                                                                              \
-		return height ? fill_sync(ROWS(bits), CU_STREAM_PER_THREAD) : CUDA_SUCCESS;                            \
+		return height ? fill_sync(ROWS(bits), CU_STREAM_PER_THREAD) : libcuda_require_init();                  \
 	}                                                                                                              \
 	VCUDA_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, type value, size_t width,        \
 						       size_t height, CUstream stream)                                 \
 	{                                                                                                              \
-		return height ? fill(ROWS(bits), stream) : CUDA_SUCCESS;                                               \
+		return height ? fill(ROWS(bits), stream) : libcuda_require_init();                                     \
 	}
 
 /* clang-format off */

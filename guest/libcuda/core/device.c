@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/request.h"
 #include "protocol/guest-calls.h"
@@ -74,20 +73,23 @@ static void format_uuid(const CUuuid *uuid, char text[41])
 			      (unsigned char)uuid->bytes[i]);
 }
 
-/* The host device that one word of CUDA_VISIBLE_DEVICES means: a number, or the beginning of a UUID. -1: none. */
-static int device_of_word(const struct device *all, int n, const char *word)
+#define UUID_PREFIX "GPU-"
+#define BLANKS " \t\n\v\f\r"
+
+static bool is_uuid(const char *word)
 {
-	char uuid[41], *end;
+	return !strncmp(word, UUID_PREFIX, strlen(UUID_PREFIX));
+}
+
+/* The host device whose UUID begins so. -1: none, or several. */
+static int device_of_uuid(const struct device *all, int n, const char *word)
+{
+	char uuid[41];
 	int found = -1;
 
-	if (strncasecmp(word, "GPU-", 4)) {
-		long number = strtol(word, &end, 10);
-
-		return end == word || *end || number < 0 || number >= n ? -1 : (int)number;
-	}
 	for (int i = 0; i < n; i++) {
 		format_uuid(&all[i].info.uuid, uuid);
-		if (strncasecmp(uuid, word, strlen(word)))
+		if (strncmp(uuid, word, strlen(word)))
 			continue;
 		if (found >= 0)
 			return -1;
@@ -96,21 +98,39 @@ static int device_of_word(const struct device *all, int n, const char *word)
 	return found;
 }
 
-/* As the driver reads it: up to the first word that means no device; a device named twice means none at all. */
+/* The host device of a number, behind which anything may stand. -1: none. */
+static int device_of_number(int n, const char *word)
+{
+	char *end;
+	long number = strtol(word, &end, 10);
+
+	return end == word || number < 0 || number >= n ? -1 : (int)number;
+}
+
+/*
+ * CUDA_VISIBLE_DEVICES as the driver reads it: numbers or UUIDs, as the first word is, up to the first word that means
+ * no device. Returns how many devices are chosen, or -1 if a device is named twice.
+ */
 static int choose(const struct device *all, int n, const char *wanted, struct device *chosen)
 {
 	char *copy = strdup(wanted), *rest = copy, *word;
+	bool uuids = is_uuid(wanted + strspn(wanted, BLANKS));
 	int k = 0;
 
 	while (copy && (word = strsep(&rest, ","))) {
-		int i = device_of_word(all, n, word + strspn(word, " "));
+		int i;
 
+		word += strspn(word, BLANKS);
+		if (uuids)
+			i = is_uuid(word) ? device_of_uuid(all, n, word) : -1;
+		else
+			i = device_of_number(n, word);
 		if (i < 0)
 			break;
 		for (int j = 0; j < k; j++)
 			if (chosen[j].host == i) {
 				free(copy);
-				return 0;
+				return -1;
 			}
 		chosen[k++] = all[i];
 	}
@@ -161,8 +181,13 @@ CUresult libcuda_devices_load(int n)
 		devices = all + n;
 		count = choose(all, n, wanted, devices);
 	}
-	if (count)
+	if (count > 0)
 		return CUDA_SUCCESS;
+	if (count < 0) {
+		count = 0;
+		vcuda_log("CUDA_VISIBLE_DEVICES=%s names a device twice", wanted);
+		return CUDA_ERROR_INVALID_DEVICE;
+	}
 	vcuda_log("CUDA_VISIBLE_DEVICES=%s leaves none of the host's %d devices", wanted, n);
 	return CUDA_ERROR_NO_DEVICE;
 }

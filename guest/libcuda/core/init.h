@@ -31,6 +31,14 @@ static inline CUresult libcuda_require_init(void)
 	return (CUresult)client_session_error();
 }
 
+/* The answer to an argument that is no good: CUDA_ERROR_INVALID_VALUE where a call may be made at all. */
+static inline CUresult libcuda_invalid_value(void)
+{
+	CUresult result = libcuda_require_init();
+
+	return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The back end is a driver of GPUs, not the software GPU. Each command asks: a comparison of one word. */
 static inline bool libcuda_host_is_gpu(void)
 {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/init.h"
 #include "core/request.h"
 #include "launch/computation.h"
 #include "core/capture.h"
@@ -214,7 +215,7 @@ VCUDA_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph gr
 						   CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	params->hErrNode_out = NULL;
 	return instantiate(exec, graph, params->flags, &params->result_out);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/attribute-value.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "launch/computation.h"
 #include "graph/graph.h"
@@ -52,7 +53,7 @@ VCUDA_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const 
 
 	(void)data;
 	if (!may_be_given(params))
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	p = *params;
 	result = add(node, graph, deps, count, &p);
 	/* What a node says of itself: the address of what it allocates, the graph that it owns. */
@@ -104,12 +105,12 @@ static CUresult set(CUgraphNode node, const CUgraphNodeParams *p)
 
 VCUDA_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
 {
-	return may_be_given(params) ? set(node, params) : CUDA_ERROR_INVALID_VALUE;
+	return may_be_given(params) ? set(node, params) : libcuda_invalid_value();
 }
 
 VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return may_be_given(params) ? libcuda_exec_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
+	return may_be_given(params) ? libcuda_exec_set(exec, node, params) : libcuda_invalid_value();
 }
 
 /* How CUDA's functions for one type of node name its parameters: what stands behind the node, and the same in a
@@ -120,21 +121,21 @@ VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode nod
 	VCUDA_EXPORT CUresult name(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, decl)      \
 	{                                                                                                              \
 		if (!(valid))                                                                                          \
-			return CUDA_ERROR_INVALID_VALUE;                                                               \
+			return libcuda_invalid_value();                                                                \
 		return add(node, graph, deps, count, &PARAMS(node_type, __VA_ARGS__));                                 \
 	}
 
 #define SET(name, node_type, decl, valid, ...)                                                                         \
 	VCUDA_EXPORT CUresult name(CUgraphNode node, decl)                                                             \
 	{                                                                                                              \
-		return (valid) ? set(node, &PARAMS(node_type, __VA_ARGS__)) : CUDA_ERROR_INVALID_VALUE;                \
+		return (valid) ? set(node, &PARAMS(node_type, __VA_ARGS__)) : libcuda_invalid_value();                 \
 	}
 
 #define EXEC_SET(name, node_type, decl, valid, ...)                                                                    \
 	VCUDA_EXPORT CUresult name(CUgraphExec exec, CUgraphNode node, decl)                                           \
 	{                                                                                                              \
 		return (valid) ? libcuda_exec_set(exec, node, &PARAMS(node_type, __VA_ARGS__))                         \
-			       : CUDA_ERROR_INVALID_VALUE;                                                             \
+			       : libcuda_invalid_value();                                                              \
 	}
 
 #define GET(name, node_type, type, field)                                                                              \
@@ -205,7 +206,7 @@ VCUDA_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, con
 {
 	(void)ctx;
 	return params ? add(node, graph, deps, count, &PARAMS(CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *params))
-		      : CUDA_ERROR_INVALID_VALUE;
+		      : libcuda_invalid_value();
 }
 
 VCUDA_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,
@@ -213,7 +214,7 @@ VCUDA_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNo
 {
 	(void)ctx;
 	return params ? libcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = *params))
-		      : CUDA_ERROR_INVALID_VALUE;
+		      : libcuda_invalid_value();
 }
 
 VCUDA_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
@@ -221,7 +222,7 @@ VCUDA_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, con
 {
 	(void)ctx;
 	return params ? add(node, graph, deps, count, &PARAMS(CU_GRAPH_NODE_TYPE_MEMSET, FILL_PARAMS))
-		      : CUDA_ERROR_INVALID_VALUE;
+		      : libcuda_invalid_value();
 }
 
 VCUDA_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -229,7 +230,7 @@ VCUDA_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNo
 {
 	(void)ctx;
 	return params ? libcuda_exec_set(exec, node, &PARAMS(CU_GRAPH_NODE_TYPE_MEMSET, FILL_PARAMS))
-		      : CUDA_ERROR_INVALID_VALUE;
+		      : libcuda_invalid_value();
 }
 
 VCUDA_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
@@ -239,7 +240,7 @@ VCUDA_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, c
 	CUresult result;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	p.alloc = *params;
 	result = add(node, graph, deps, count, &p);
 	if (result == CUDA_SUCCESS)
@@ -265,7 +266,7 @@ VCUDA_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, con
 	CUDA_KERNEL_NODE_PARAMS k;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	k = from_old(params);
 	return cuGraphAddKernelNode_v2(node, graph, deps, count, &k);
 }
@@ -275,7 +276,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const void *p
 	CUDA_KERNEL_NODE_PARAMS k;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	k = from_old(params);
 	return cuGraphKernelNodeSetParams_v2(node, &k);
 }
@@ -285,7 +286,7 @@ VCUDA_EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNo
 	CUDA_KERNEL_NODE_PARAMS k;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	k = from_old(params);
 	return cuGraphExecKernelNodeSetParams_v2(exec, node, &k);
 }

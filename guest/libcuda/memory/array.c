@@ -3,6 +3,7 @@
 #include "memory/array.h"
 
 #include "core/capture.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "common/log.h"
@@ -92,7 +93,7 @@ VCUDA_EXPORT CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPT
 	CUDA_ARRAY3D_DESCRIPTOR three;
 
 	if (!d)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	three = (CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
 	return cuArray3DCreate_v2(array, &three);
 }

@@ -47,12 +47,17 @@ static const struct kind library_kind = {LIBCUDA_OBJECT_LIBRARY, names_of_librar
 static CUresult check(const struct kind *kind, const void *owner, const void *result_place)
 {
 	CUresult result = kind == &module_kind ? libcuda_require_context() : libcuda_require_init();
+	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!result_place)
 		return CUDA_ERROR_INVALID_VALUE;
-	return libcuda_object_find(kind->object, owner) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	o = libcuda_object_find(kind->object, owner);
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* a library that is broken */
+	return kind == &library_kind && o->data ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
 }
 
 static CUresult count(const struct kind *kind, unsigned int *total, const void *owner)

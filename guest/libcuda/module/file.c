@@ -15,7 +15,10 @@ CUresult libcuda_file_read(const char *path, void **data, size_t *bytes)
 
 	if (!f)
 		return result;
-	if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
+	if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
+		goto close_file;
+	result = CUDA_ERROR_INVALID_IMAGE;
+	if (st.st_size <= 0)
 		goto close_file;
 	result = CUDA_ERROR_OUT_OF_MEMORY;
 	*data = calloc(1, (size_t)st.st_size + PADDING);

@@ -6,7 +6,10 @@
 
 #include "protocol/cuda-abi.h"
 
-/* A whole file, with zeroes behind it; the caller frees it. CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_OUT_OF_MEMORY. */
+/*
+ * A whole file, with zeroes behind it; the caller frees it. CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE (the
+ * file is empty), CUDA_ERROR_OUT_OF_MEMORY.
+ */
 CUresult libcuda_file_read(const char *path, void **data, size_t *bytes);
 
 #endif

@@ -327,7 +327,7 @@ static CUresult get_name(const char **name, unsigned int kinds, const void *hand
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!name)
+	if (!name || !handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!f || !f->name)
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -42,6 +42,33 @@ static CUresult load_image(CUlibrary *library, const void *data, size_t bytes, c
 	return result;
 }
 
+/*
+ * NVIDIA's driver loads libraries lazily: a library whose data is no image is there, and can be unloaded. All that
+ * needs the image answers CUDA_ERROR_INVALID_IMAGE. The handle is the address of the record's own byte; the worker has
+ * no such library.
+ */
+static CUresult add_broken(CUlibrary *library)
+{
+	void *handle = malloc(1);
+	struct libcuda_object *o = handle ? libcuda_object_add(LIBCUDA_OBJECT_LIBRARY, handle, NULL, NULL) : NULL;
+
+	if (!o) {
+		free(handle);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->data = handle;
+	o->release = free;
+	*library = handle;
+	return CUDA_SUCCESS;
+}
+
+static bool is_lazy(void)
+{
+	CUmoduleLoadingMode mode;
+
+	return cuModuleGetLoadingMode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_LAZY_LOADING;
+}
+
 /* The library's own options promise that the image stays: it is shipped now in any case. */
 VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
 					unsigned int jit_count, CUlibraryOption *options, void **values,
@@ -59,6 +86,8 @@ VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CU
 	result = libcuda_jit_start(&told);
 	if (result == CUDA_SUCCESS)
 		result = libcuda_image_find(code, &data, &bytes);
+	if (result == CUDA_ERROR_INVALID_IMAGE && code && is_lazy())
+		return add_broken(library);
 	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes, &told);
 }
 
@@ -88,24 +117,32 @@ VCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path
 	return result;
 }
 
+/* Also CUDA_ERROR_INVALID_IMAGE: the library is there, and broken. */
 static CUresult require_library(CUlibrary library)
 {
 	CUresult result = libcuda_require_init();
+	struct libcuda_object *o;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return libcuda_object_find(LIBCUDA_OBJECT_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	o = libcuda_object_find(LIBCUDA_OBJECT_LIBRARY, library);
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return o->data ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
 	CUresult result = require_library(library);
+	bool broken = result == CUDA_ERROR_INVALID_IMAGE;
 
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS || broken)
 		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	libcuda_object_drop(library);
+	if (broken)
+		return CUDA_SUCCESS;
 	libcuda_memory_drop_owner(library);
 	return vcuda_call_cuLibraryUnload(library);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/init.h"
 #include "core/request.h"
 #include "module/file.h"
 #include "protocol/guest-calls.h"
@@ -299,8 +300,11 @@ VCUDA_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *by
 
 VCUDA_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 {
+	CUresult result = libcuda_require_init();
 	struct CUlinkState_st **at;
 
+	if (result == CUDA_ERROR_NOT_INITIALIZED)
+		return result;
 	pthread_mutex_lock(&lock);
 	at = find(state);
 	if (*at)

@@ -43,14 +43,20 @@ static const struct libcuda_entry *find(const char *name, int version, bool per_
 	return best;
 }
 
-/* Works before cuInit. The status may be NULL: then a name that is not found is an error. */
+/*
+ * Works before cuInit. The status may be NULL: then a name that is not found is an error. A function that is refused is
+ * found: NVIDIA's driver has it, and what it answers says that it cannot be used.
+ */
 VCUDA_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
 					  CUdriverProcAddressQueryResult *status)
 {
 	const struct libcuda_entry *e;
+	int newest;
 	bool known;
 
 	if (!name || !function || flags & ~(cuuint64_t)KNOWN_FLAGS || flags == KNOWN_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (cuDriverGetVersion(&newest) != CUDA_SUCCESS || version > newest)
 		return CUDA_ERROR_INVALID_VALUE;
 	e = find(name, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	*function = e ? (void *)e->function : NULL;

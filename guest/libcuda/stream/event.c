@@ -2,6 +2,7 @@
 #include "stream/event.h"
 
 #include "core/capture.h"
+#include "core/init.h"
 #include "core/request.h"
 #include "stream/event-pool.h"
 #include "protocol/guest-calls.h"
@@ -178,7 +179,7 @@ VCUDA_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent en
 	CUresult result;
 
 	if (!ms)
-		return CUDA_ERROR_INVALID_VALUE;
+		return libcuda_invalid_value();
 	result = find_event(start, &first, &c);
 	if (result != CUDA_SUCCESS)
 		return result;
