@@ -175,21 +175,40 @@ cudaError_t cudart_current_device(CUdevice *device)
 	return (cudaError_t)cuDeviceGet(device, cudart_thread_device());
 }
 
-cudaError_t cudart_reset(CUdevice device)
+/* Under `lock`. The program may have retained a primary context by itself. One that is not active is no context. */
+static bool is_primary(CUcontext context, CUdevice device)
+{
+	CUcontext primary = retained[device];
+	unsigned int flags;
+	int active = 0;
+
+	if (primary)
+		return primary == context;
+	if (cuDevicePrimaryCtxGetState(device, &flags, &active) || !active ||
+	    cuDevicePrimaryCtxRetain(&primary, device))
+		return false;
+	cuDevicePrimaryCtxRelease_v2(device);
+	return primary == context;
+}
+
+cudaError_t cudart_reset(void)
 {
 	CUcontext context = NULL;
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
+	CUdevice device;
 
-	if (device < 0 || device >= DEVICE_MAX)
-		return cudaErrorInvalidDevice;
+	if (cuCtxGetCurrent(&context) || !context || cuCtxGetDevice(&device) || device < 0 || device >= DEVICE_MAX)
+		return cudaSuccess;
 	pthread_mutex_lock(&lock);
-	result = cuDevicePrimaryCtxReset_v2(device);
-	if (!result) {
-		retained[device] = NULL;
-		atomic_fetch_add(&resets, 1);
+	if (is_primary(context, device)) {
+		result = cuDevicePrimaryCtxReset_v2(device);
+		if (!result) {
+			retained[device] = NULL;
+			thread.context = context;
+			thread.context_device = device;
+			thread.resets = atomic_fetch_add(&resets, 1);
+		}
 	}
 	pthread_mutex_unlock(&lock);
-	if (!result && !cuCtxGetCurrent(&context) && context && context == thread.context)
-		cuCtxSetCurrent(NULL);
 	return (cudaError_t)result;
 }

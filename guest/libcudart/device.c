@@ -75,10 +75,8 @@ CUDART_API cudaError_t cudaGetDeviceFlags(unsigned int *flags)
 
 CUDART_API cudaError_t cudaDeviceReset(void)
 {
-	CUdevice device;
-
-	CUDART_TRY(cudart_current_device(&device));
-	return cudart_record(cudart_reset(device));
+	CUDART_TRY(cudart_init());
+	return cudart_record(cudart_reset());
 }
 
 CUDART_API cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)

@@ -59,8 +59,11 @@ cudaError_t cudart_set_valid_devices(const int *devices, int count);
  * reset. */
 cudaError_t cudart_primary(int device, CUcontext *context);
 
-/* cudaDeviceReset: destroys the primary context of a device; the next use makes a fresh one. */
-cudaError_t cudart_reset(CUdevice device);
+/*
+ * cudaDeviceReset: destroys the primary context that is current in this thread; the next use makes a fresh one. Its
+ * handle stays current. Where none or another context is current there is nothing to reset.
+ */
+cudaError_t cudart_reset(void);
 
 /* cudaErrorInvalidDevice unless 0 <= device < count. */
 cudaError_t cudart_check_device(int device);

@@ -7,72 +7,7 @@
  *
  * Exit status 0: every probe got the expected answer. Each other one has a line on standard output.
  */
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "protocol/cuda-abi.h"
-
-static void *cuda;
-static int probes, different;
-
-static void *function(void *library, const char *name)
-{
-	void *found = dlsym(library, name);
-
-	if (!found) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(2);
-	}
-	return found;
-}
-
-#define CALL(name, ...) ((CUresult(*)())function(cuda, #name))(__VA_ARGS__)
-
-static void expect(const char *what, int got, int expected)
-{
-	probes++;
-	if (got == expected)
-		return;
-	different++;
-	printf("%s: %d, not %d\n", what, got, expected);
-}
-
-static void expect_text(const char *what, const char *got, const char *expected)
-{
-	probes++;
-	if (got && !strcmp(got, expected))
-		return;
-	different++;
-	printf("%s: \"%s\", not \"%s\"\n", what, got ? got : "NULL", expected);
-}
-
-/* `data` of a child that `probe` ran in; `bytes` are as many as a pipe takes at once. False: it ended otherwise. */
-static bool in_child(void (*probe)(const void *with, void *data), const void *with, void *data, size_t bytes)
-{
-	int pipes[2], status;
-	bool whole;
-	pid_t child;
-
-	fflush(stdout);
-	if (pipe(pipes) || (child = fork()) < 0) {
-		perror("answers");
-		exit(2);
-	}
-	if (!child) {
-		probe(with, data);
-		_exit(write(pipes[1], data, bytes) != (ssize_t)bytes);
-	}
-	close(pipes[1]);
-	whole = read(pipes[0], data, bytes) == (ssize_t)bytes;
-	close(pipes[0]);
-	return waitpid(child, &status, 0) == child && !status && whole;
-}
+#include "test/local/native/native.h"
 
 /* ---- texts ---- */
 
