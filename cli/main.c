@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/descriptors.h"
 #include "vm.h"
 
 void cli_message(const char *format, ...)
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
 	const char *command = argc > 1 ? argv[1] : "";
 	struct cli_paths paths;
 
+	/* A program that `vcuda run` starts has the same descriptors as without it. */
+	vcuda_descriptors_standard(false);
 	cli_paths_find(&paths);
 	if (!strcmp(command, "run"))
 		return cli_run(&paths, argc - 1, argv + 1);

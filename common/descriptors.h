@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,22 @@ static inline int vcuda_descriptors_raise(void)
 		return 0;
 	limit.rlim_cur = limit.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &limit) ? -errno : 0;
+}
+
+/*
+ * Puts /dev/null in place of the descriptors 0, 1 and 2 that the process has begun without, so that none of its files
+ * gets such a number. `inherited`: programs that it starts have them too; else they begin without, as it has itself.
+ * Called first in main().
+ */
+static inline void vcuda_descriptors_standard(bool inherited)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | (inherited ? 0 : O_CLOEXEC));
+	} while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
 }
 
 /* A pair of SOCK_SEQPACKET sockets that close on exec. The second one's number is at least `lowest`. 0 or -errno. */

@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,17 @@
 #define PERIOD_S 10
 
 static _Atomic bool is_quiet, is_verbose;
+static bool has_no_stderr;
 static __thread struct {
 	char *buffer; /* NULL: none */
 	size_t bytes, size;
 } captured;
+
+/* Whatever the number stands for later in a process that began without stderr is a file like any other. */
+__attribute__((constructor)) static void look_for_stderr(void)
+{
+	has_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;
+}
 
 void vcuda_log_quiet(bool quiet)
 {
@@ -62,7 +70,7 @@ static bool is_wanted(void)
 {
 	const char *value = vcuda_log_program.variable ? getenv(vcuda_log_program.variable) : NULL;
 
-	return !is_quiet && !(value && !strcmp(value, "0"));
+	return !is_quiet && !has_no_stderr && !(value && !strcmp(value, "0"));
 }
 
 /* A failure of stderr cannot be reported. */

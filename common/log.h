@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages on stderr, one line each, behind the program's name. A line is one write(), so that lines of processes that
- * share stderr do not mix. Messages have no newline. errno stays as it is. Thread-safe.
+ * share stderr do not mix. In a process that begins with stderr closed nothing is written. Messages have no newline.
+ * errno stays as it is. Thread-safe.
  */
 #ifndef VCUDA_LOG_H
 #define VCUDA_LOG_H

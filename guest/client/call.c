@@ -95,13 +95,6 @@ static void give_slot(uint32_t slot)
 	sem_post(&free_slots);
 }
 
-static int lose_if_gone(int err)
-{
-	if (err == -EPIPE || err == -ENODEV)
-		client_session_lose(client_session.gone);
-	return client_session_error();
-}
-
 static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 {
 	struct client_transport *t = transport;
@@ -116,7 +109,7 @@ static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 /* Sleeps until the worker may have done something. Returns 0 or the session's error. */
 static int sleep_while(bool (*blocked)(void *), void *argument)
 {
-	return lose_if_gone(
+	return client_session_check(
 		vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, 0, blocked, argument));
 }
 
@@ -125,7 +118,7 @@ int client_call_worker_check(void)
 	struct client_transport *t = client_session.transport;
 
 	/* The shortest wait reports a worker that is gone, too. */
-	return lose_if_gone(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
+	return client_session_check(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
 }
 
 /* Polls blocked() for a while, then sleeps between looks, until it is false. Returns 0 or the session's error. */
@@ -349,7 +342,7 @@ static int send(struct client_call *call)
 	pthread_mutex_unlock(&ring_lock);
 	if (ring) {
 		VCUDA_PROBE(doorbell);
-		t->ops->doorbell(t);
+		error = client_session_check(t->ops->doorbell(t));
 	}
 	return error;
 }

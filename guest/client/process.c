@@ -54,10 +54,10 @@ static int ask_vcudad(struct client_process *p, enum vcuda_process_action action
 	struct vcuda_process_reply reply;
 	ssize_t bytes;
 
-	if (send(p->fd, &request, sizeof(request), MSG_NOSIGNAL) < 0)
+	if (send(p->own.fd, &request, sizeof(request), MSG_NOSIGNAL) < 0)
 		return -errno;
 	do {
-		bytes = recv(p->fd, &reply, sizeof(reply), 0);
+		bytes = recv(p->own.fd, &reply, sizeof(reply), 0);
 	} while (bytes < 0 && errno == EINTR);
 	if (bytes < 0)
 		return errno == EAGAIN ? -EIO : -errno;
@@ -74,7 +74,7 @@ static int ask_driver(struct client_process *p, enum vcuda_process_action action
 {
 	struct vcuda_process m = {.pid = p->pid, .action = action, .milliseconds = milliseconds};
 
-	while (ioctl(p->fd, VCUDA_IOC_PROCESS, &m)) {
+	while (ioctl(p->own.fd, VCUDA_IOC_PROCESS, &m)) {
 		if (errno == EINTR)
 			continue;
 		return errno == ENOTTY ? -EOPNOTSUPP : -errno;
@@ -86,24 +86,32 @@ static int ask_driver(struct client_process *p, enum vcuda_process_action action
 
 /* ---- both ---- */
 
+static int open_transport(struct client_process *p)
+{
+	int fd = is_wanted(&client_transport_virtio) ? open(VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		return vcuda_own_descriptor_take(&p->own, fd);
+	if (is_wanted(&client_transport_virtio) && errno != ENOENT)
+		return -errno;
+	p->is_local = true;
+	return is_wanted(&client_transport_local) ? client_local_connect(NULL, &p->own, take_name) : -ENOENT;
+}
+
 int client_process_open(struct client_process *p, int pid)
 {
-	*p = (struct client_process){.pid = pid, .fd = -1};
-	if (is_wanted(&client_transport_virtio)) {
-		p->fd = open(VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
-		if (p->fd >= 0 || errno != ENOENT)
-			return p->fd >= 0 ? 0 : -errno;
-	}
-	if (!is_wanted(&client_transport_local))
-		return -ENOENT;
-	p->is_local = true;
-	p->fd = client_local_connect(NULL, take_name);
-	return p->fd < 0 ? p->fd : 0;
+	int err;
+
+	*p = (struct client_process){.pid = pid, .own.fd = -1};
+	vcuda_own_descriptor_guard();
+	err = open_transport(p);
+	vcuda_own_descriptor_unguard();
+	return err;
 }
 
 void client_process_close(struct client_process *p)
 {
-	close(p->fd);
+	vcuda_own_descriptor_close(&p->own);
 }
 
 int client_process_act(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)

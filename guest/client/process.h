@@ -10,11 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/own-descriptor.h"
 #include "protocol/control.h"
 
 struct client_process {
 	int pid;
-	int fd; /* /dev/vcuda, or the connection to vcudad */
+	struct vcuda_own_descriptor own; /* /dev/vcuda, or the connection to vcudad */
 	bool is_local;
 	uint32_t state, failure; /* the last answer, as in struct vcuda_process of guest/driver/uapi.h */
 };

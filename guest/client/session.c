@@ -20,17 +20,40 @@
 
 struct client_session client_session;
 
-int client_session_lose(int error)
+static int lose(int error, bool *first)
 {
 	int none = 0;
 
-	if (!atomic_compare_exchange_strong(&client_session.lost, &none, error))
-		return none;
+	*first = atomic_compare_exchange_strong(&client_session.lost, &none, error);
+	return *first ? error : none;
+}
+
+int client_session_lose(int error)
+{
+	bool first;
+	int lost = lose(error, &first);
+
+	if (!first)
+		return lost;
 	vcuda_log("the worker of this process is gone (host process %u, CUDA error %d): every CUDA call fails from now "
 		  "on. "
 		  "Start the program again; the log of vcudad on the host says why the worker ended.",
 		  client_session.host_pid, error);
 	return error;
+}
+
+int client_session_check(int err)
+{
+	bool first;
+
+	if (err == -EPIPE || err == -ECONNRESET || err == -ENODEV)
+		client_session_lose(client_session.gone);
+	/* The transport has said which descriptor. */
+	if (err == -EBADF && lose(client_session.gone, &first) && first)
+		vcuda_log("the connection of this process to its worker is lost (CUDA error %d): every CUDA call fails "
+			  "from now on",
+			  client_session.gone);
+	return client_session_error();
 }
 
 /* The child shares the parent's descriptors: it must not keep the parent's worker alive, and nothing else of the

@@ -33,6 +33,12 @@ int client_session_open(int gone);
 /* Ends the session: writes one line on stderr, and every later call returns `error`. Returns the session's error. */
 int client_session_lose(int error);
 
+/*
+ * Ends the session if `err`, of a function of the transport, says that the worker or a descriptor of the transport is
+ * gone. Returns the session's error, or 0 if the session goes on.
+ */
+int client_session_check(int err);
+
 /* This process is a forked child of one that had a session. */
 static inline bool client_session_forked(void)
 {

@@ -21,6 +21,7 @@
 #include "protocol/ipc/channel.h"
 #include "protocol/control.h"
 #include "common/log.h"
+#include "common/own-descriptor.h"
 #include "private-memory.h"
 #include "ring/ring.h"
 #include "shared-memory.h"
@@ -35,7 +36,9 @@
 
 struct local_transport {
 	struct client_transport base;
-	int socket, doorbell;
+	struct vcuda_own_descriptor socket, doorbell;
+	struct vcuda_own_descriptor reserve; /* of the socket; given up for a moment where no other number is free */
+	pthread_mutex_t reserve_lock;
 	pthread_mutex_t lock; /* one request and its reply at a time */
 	uint64_t cookie;
 };
@@ -45,7 +48,16 @@ static struct local_transport *of(struct client_transport *t)
 	return (struct local_transport *)t;
 }
 
-static int connect_to(const char *path, int (*prepare)(int fd))
+/* -EBADF, with its line in the log: the application has taken it away. */
+static int check(const struct vcuda_own_descriptor *d)
+{
+	if (vcuda_own_descriptor_is_there(d))
+		return 0;
+	vcuda_own_descriptor_say(d);
+	return -EBADF;
+}
+
+static int connect_to(const char *path, struct vcuda_own_descriptor *own, int (*prepare)(int fd))
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct timeval patience = {.tv_sec = ATTACH_TIMEOUT_S};
@@ -57,30 +69,33 @@ static int connect_to(const char *path, int (*prepare)(int fd))
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	err = prepare ? prepare(fd) : 0;
-	if (!err && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
-		return fd;
+	err = vcuda_own_descriptor_take(own, fd);
+	if (err)
+		return err;
+	setsockopt(own->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	err = prepare ? prepare(own->fd) : 0;
+	if (!err && connect(own->fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+		return 0;
 	/* A socket file on which no program listens any more is as good as none. */
 	if (!err)
 		err = errno == ECONNREFUSED || errno == ENOTDIR ? -ENOENT : -errno;
-	close(fd);
+	vcuda_own_descriptor_close(own);
 	return err;
 }
 
-int client_local_connect(const char *where, int (*prepare)(int fd))
+int client_local_connect(const char *where, struct vcuda_own_descriptor *own, int (*prepare)(int fd))
 {
 	const char *set = getenv("VCUDA_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
 	char path[512];
-	int fd = -ENOENT;
+	int err = -ENOENT;
 
 	if (where)
-		return connect_to(where, prepare);
+		return connect_to(where, own, prepare);
 	if (set && *set)
-		return connect_to(set, prepare);
+		return connect_to(set, own, prepare);
 	if (runtime && *runtime && snprintf(path, sizeof(path), "%s/vcuda/socket", runtime) < (int)sizeof(path))
-		fd = connect_to(path, prepare);
-	return fd == -ENOENT ? connect_to("/run/vcuda/socket", prepare) : fd;
+		err = connect_to(path, own, prepare);
+	return err == -ENOENT ? connect_to("/run/vcuda/socket", own, prepare) : err;
 }
 
 /* Takes the descriptors of a reply; more than wanted are closed, fewer are -EPROTO. */
@@ -122,7 +137,10 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	uint64_t cookie = ++t->cookie;
 	ssize_t n;
+	int err = check(&t->socket);
 
+	if (err)
+		return err;
 	m->cookie = cookie;
 	if (sent >= 0) {
 		h.msg_control = &control;
@@ -133,14 +151,14 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 		memcpy(CMSG_DATA(&control.align), &sent, sizeof(int));
 	}
 	do {
-		n = sendmsg(t->socket, &h, MSG_NOSIGNAL);
+		n = sendmsg(t->socket.fd, &h, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
 	h.msg_control = &control;
 	h.msg_controllen = sizeof(control);
 	do {
-		n = recvmsg(t->socket, &h, MSG_CMSG_CLOEXEC);
+		n = recvmsg(t->socket.fd, &h, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
@@ -148,7 +166,7 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 		return -EPIPE;
 	if (n != sizeof(*m) || m->cookie != cookie || h.msg_flags & MSG_CTRUNC) {
 		take_fds(&h, fds, 0);
-		return -EPROTO;
+		return n == sizeof(*m) && m->cookie == cookie ? -EMFILE : -EPROTO;
 	}
 	if (m->status) {
 		take_fds(&h, fds, 0);
@@ -163,7 +181,9 @@ static int exchange(struct local_transport *t, struct vcuda_channel_message *m, 
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&t->lock);
+	vcuda_own_descriptor_guard();
 	err = exchange_locked(t, m, sent, fds, wanted);
+	vcuda_own_descriptor_unguard();
 	pthread_mutex_unlock(&t->lock);
 	pthread_setcancelstate(cancel_state, NULL);
 	return err;
@@ -186,14 +206,41 @@ static int attach(struct local_transport *t)
 	t->base.host_minor = m.minor;
 	if (err)
 		return err;
-	t->doorbell = fds[1];
+	err = vcuda_own_descriptor_take(&t->doorbell, fds[1]);
+	if (err) {
+		close(fds[0]);
+		return err;
+	}
 	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	err = t->base.shm == MAP_FAILED ? -errno : 0;
 	close(fds[0]);
 	if (err)
-		close(t->doorbell);
+		vcuda_own_descriptor_close(&t->doorbell);
 	else
 		madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
+	return err;
+}
+
+/* Without one all goes on: the process has no more. */
+static void make_reserve(struct local_transport *t)
+{
+	int fd = fcntl(t->socket.fd, F_DUPFD_CLOEXEC, 3);
+
+	if (fd >= 0)
+		vcuda_own_descriptor_take(&t->reserve, fd);
+}
+
+static int open_guarded(struct local_transport *t, const char *where)
+{
+	int err = client_local_connect(where, &t->socket, NULL);
+
+	if (err)
+		return err;
+	err = attach(t);
+	if (err)
+		vcuda_own_descriptor_close(&t->socket);
+	else
+		make_reserve(t);
 	return err;
 }
 
@@ -205,42 +252,41 @@ static int local_open(struct client_transport **transport, const char *where)
 	if (!t)
 		return -ENOMEM;
 	t->base.ops = &client_transport_local;
+	t->socket.fd = t->doorbell.fd = t->reserve.fd = -1;
 	pthread_mutex_init(&t->lock, NULL);
-	t->socket = client_local_connect(where, NULL);
-	if (t->socket < 0) {
-		err = t->socket;
-		goto free_transport;
+	pthread_mutex_init(&t->reserve_lock, NULL);
+	vcuda_own_descriptor_guard();
+	err = open_guarded(t, where);
+	vcuda_own_descriptor_unguard();
+	if (!err) {
+		*transport = &t->base;
+		return 0;
 	}
-	err = attach(t);
-	if (err)
-		goto close_socket;
-	*transport = &t->base;
-	return 0;
-
-close_socket:
-	close(t->socket);
 	if (err == -EPROTONOSUPPORT) {
 		/* The caller names both versions. */
 		*transport = &t->base;
 		return err;
 	}
-free_transport:
 	free(t);
 	return err;
 }
 
-static void local_doorbell(struct client_transport *t)
+static int local_doorbell(struct client_transport *t)
 {
+	int err = check(&of(t)->doorbell);
 	ssize_t n;
 
+	if (err)
+		return err;
 	do {
-		n = write(of(t)->doorbell, &(uint64_t){1}, 8);
+		n = write(of(t)->doorbell.fd, &(uint64_t){1}, 8);
 	} while (n < 0 && errno == EINTR);
+	return 0;
 }
 
 static bool hung_up(struct local_transport *t)
 {
-	struct pollfd p = {.fd = t->socket, .events = POLLRDHUP};
+	struct pollfd p = {.fd = t->socket.fd, .events = POLLRDHUP};
 
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
 }
@@ -250,6 +296,7 @@ static int local_wait(struct client_transport *t, uint32_t seen, uint32_t timeou
 	struct vcuda_shm *shm = t->shm;
 	uint32_t us = timeout_us && timeout_us < SLICE_US ? timeout_us : SLICE_US;
 	struct timespec slice = {.tv_nsec = us * 1000L};
+	int err;
 
 	for (;;) {
 		/* Not FUTEX_PRIVATE: the worker wakes through its own mapping. */
@@ -257,11 +304,49 @@ static int local_wait(struct client_transport *t, uint32_t seen, uint32_t timeou
 			return 0;
 		if (errno != ETIMEDOUT)
 			return -errno;
+		err = check(&of(t)->socket);
+		if (err)
+			return err;
 		if (hung_up(of(t)))
 			return -EPIPE;
 		if (timeout_us)
 			return -ETIMEDOUT;
 	}
+}
+
+static bool is_full(void)
+{
+	int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+/*
+ * Between these two calls memory is shared, which takes a descriptor for a moment. A process that has as many as it may
+ * have gets the reserve's, one thread at a time. begin() returns whether it is lent, for end().
+ */
+static bool begin_sharing(struct local_transport *t)
+{
+	bool lent;
+
+	vcuda_own_descriptor_guard();
+	lent = is_full();
+	if (lent) {
+		pthread_mutex_lock(&t->reserve_lock);
+		vcuda_own_descriptor_close(&t->reserve);
+	}
+	return lent;
+}
+
+static void end_sharing(struct local_transport *t, bool lent)
+{
+	if (lent) {
+		make_reserve(t);
+		pthread_mutex_unlock(&t->reserve_lock);
+	}
+	vcuda_own_descriptor_unguard();
 }
 
 static int request_mapping(struct local_transport *t, void *address, size_t bytes, int *memfd)
@@ -286,7 +371,7 @@ static int request_unmap(struct local_transport *t, void *address, size_t bytes)
 	return exchange(t, &m, -1, NULL, 0);
 }
 
-static int local_mapping_create(struct client_transport *t, void *address, size_t bytes)
+static int create_shared(struct client_transport *t, void *address, size_t bytes)
 {
 	int memfd, err;
 
@@ -300,6 +385,15 @@ static int local_mapping_create(struct client_transport *t, void *address, size_
 		madvise(address, bytes, MADV_DONTFORK);
 	}
 	close(memfd);
+	return err;
+}
+
+static int local_mapping_create(struct client_transport *t, void *address, size_t bytes)
+{
+	bool lent = begin_sharing(of(t));
+	int err = create_shared(t, address, bytes);
+
+	end_sharing(of(t), lent);
 	return err;
 }
 
@@ -337,8 +431,8 @@ static int hand_over_pages(struct client_transport *t, void *address, size_t byt
 	return err;
 }
 
-static int local_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
-				  enum client_mapping_release *pages)
+static int share_existing(struct client_transport *t, void *address, size_t bytes, bool writable,
+			  enum client_mapping_release *pages)
 {
 	int err = client_private_memory_check(address, bytes, writable);
 
@@ -348,6 +442,16 @@ static int local_mapping_register(struct client_transport *t, void *address, siz
 	}
 	*pages = CLIENT_MAPPING_RESTORE_PAGES;
 	return err ? err : exchange_pages(t, address, bytes);
+}
+
+static int local_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
+				  enum client_mapping_release *pages)
+{
+	bool lent = begin_sharing(of(t));
+	int err = share_existing(t, address, bytes, writable, pages);
+
+	end_sharing(of(t), lent);
+	return err;
 }
 
 static int local_mapping_release(struct client_transport *t, void *address, size_t bytes,
@@ -369,8 +473,10 @@ static int local_mapping_release(struct client_transport *t, void *address, size
 
 static void local_forked(struct client_transport *t)
 {
-	close(of(t)->socket);
-	close(of(t)->doorbell);
+	vcuda_own_descriptor_close(&of(t)->socket);
+	vcuda_own_descriptor_close(&of(t)->doorbell);
+	vcuda_own_descriptor_close(&of(t)->reserve);
+	vcuda_own_descriptor_forked();
 }
 
 const struct client_transport_ops client_transport_local = {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/own-descriptor.h"
 #include "ring/ring.h"
 #include "transport.h"
 #include "guest/driver/uapi.h"
@@ -18,7 +19,7 @@
 
 struct virtio_transport {
 	struct client_transport base;
-	int fd;
+	struct vcuda_own_descriptor device;
 };
 
 static struct virtio_transport *of(struct client_transport *t)
@@ -26,9 +27,32 @@ static struct virtio_transport *of(struct client_transport *t)
 	return (struct virtio_transport *)t;
 }
 
+/* Another file that has the device's number now does not know our requests: only then this needs to be looked at. */
+static bool may_be_another_file(int error)
+{
+	return error == EBADF || error == ENOTTY || error == EINVAL || error == ENODEV || error == EOPNOTSUPP;
+}
+
 static int do_ioctl(struct client_transport *t, unsigned long request, void *argument)
 {
-	return ioctl(of(t)->fd, request, argument) < 0 ? -errno : 0;
+	const struct vcuda_own_descriptor *device = &of(t)->device;
+	int err = ioctl(device->fd, request, argument) < 0 ? -errno : 0;
+
+	if (!err || !may_be_another_file(-err) || vcuda_own_descriptor_is_there(device))
+		return err;
+	vcuda_own_descriptor_say(device);
+	return -EBADF;
+}
+
+static int open_device(struct vcuda_own_descriptor *device, const char *path)
+{
+	int fd, err;
+
+	vcuda_own_descriptor_guard();
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	err = fd < 0 ? -errno : vcuda_own_descriptor_take(device, fd);
+	vcuda_own_descriptor_unguard();
+	return err;
 }
 
 static int virtio_open(struct client_transport **transport, const char *where)
@@ -45,11 +69,9 @@ static int virtio_open(struct client_transport **transport, const char *where)
 	if (!t)
 		return -ENOMEM;
 	t->base.ops = &client_transport_virtio;
-	t->fd = open(where ? where : VCUDA_DEVICE_PATH, O_RDWR | O_CLOEXEC);
-	if (t->fd < 0) {
-		err = -errno;
+	err = open_device(&t->device, where ? where : VCUDA_DEVICE_PATH);
+	if (err)
 		goto free_transport;
-	}
 	do {
 		err = do_ioctl(&t->base, VCUDA_IOC_OPEN, &o);
 	} while (err == -EINTR);
@@ -62,7 +84,7 @@ static int virtio_open(struct client_transport **transport, const char *where)
 			*transport = &t->base;
 		goto close_device;
 	}
-	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
+	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->device.fd, 0);
 	if (t->base.shm == MAP_FAILED) {
 		err = -errno;
 		goto close_device;
@@ -72,7 +94,7 @@ static int virtio_open(struct client_transport **transport, const char *where)
 	return 0;
 
 close_device:
-	close(t->fd);
+	vcuda_own_descriptor_close(&t->device);
 	if (*transport)
 		return err;
 free_transport:
@@ -80,9 +102,9 @@ free_transport:
 	return err;
 }
 
-static void virtio_doorbell(struct client_transport *t)
+static int virtio_doorbell(struct client_transport *t)
 {
-	do_ioctl(t, VCUDA_IOC_DOORBELL, NULL);
+	return do_ioctl(t, VCUDA_IOC_DOORBELL, NULL) == -EBADF ? -EBADF : 0;
 }
 
 static int virtio_wait(struct client_transport *t, uint32_t seen, uint32_t timeout_us)
@@ -169,7 +191,8 @@ static int virtio_direct_pin(struct client_transport *t, void *address, size_t b
 
 static void virtio_forked(struct client_transport *t)
 {
-	close(of(t)->fd);
+	vcuda_own_descriptor_close(&of(t)->device);
+	vcuda_own_descriptor_forked();
 }
 
 const struct client_transport_ops client_transport_virtio = {

@@ -3,7 +3,10 @@
  * How a guest process reaches its worker: /dev/vcuda (virtio) or a Unix socket (local). Everything above this is the
  * same for both.
  *
- * Functions return 0 or -errno. window_*, doorbell and wait may be called by any thread at once.
+ * Functions return 0 or -errno. mapping_*, doorbell and wait may be called by any thread at once.
+ *
+ * -EBADF of each but open: the application has closed a descriptor of the transport, or has put another file in its
+ * place. A line in the log has said so, and nothing has happened to that file.
  */
 #ifndef VCUDA_TRANSPORT_H
 #define VCUDA_TRANSPORT_H
@@ -11,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/own-descriptor.h"
 
 struct client_transport {
 	const struct client_transport_ops *ops;
@@ -38,11 +43,11 @@ struct client_transport_ops {
 	 */
 	int (*open)(struct client_transport **transport, const char *where);
 
-	/* The worker's dispatcher sleeps: wake it. */
-	void (*doorbell)(struct client_transport *t);
+	/* The worker's dispatcher sleeps: wake it. 0, or -EBADF as below. */
+	int (*doorbell)(struct client_transport *t);
 
-	/* Sleeps while the wake word equals `seen`; 0, -ETIMEDOUT, -EINTR; -EPIPE: the worker is gone. timeout_us 0: no
-	 * limit. */
+	/* Sleeps while the wake word equals `seen`; 0, -ETIMEDOUT, -EINTR; -EPIPE: the worker is gone; -EBADF.
+	 * timeout_us 0: no limit. */
 	int (*wait)(struct client_transport *t, uint32_t seen, uint32_t timeout_us);
 
 	/* New zeroed memory at `address` (in the arena, page aligned, now PROT_NONE) that the worker maps at the same
@@ -73,9 +78,9 @@ extern const struct client_transport_ops
 	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
 
 /*
- * A connection to vcudad at `where`, as client_transport_local's. `prepare`: called with the socket before it connects,
- * returns 0 or -errno; NULL: nothing. Returns the descriptor, or -errno.
+ * Makes *own a connection to vcudad at `where`, as client_transport_local's. `prepare`: called with the socket before it
+ * connects, returns 0 or -errno; NULL: nothing. 0 or -errno: then there is nothing to close.
  */
-int client_local_connect(const char *where, int (*prepare)(int fd));
+int client_local_connect(const char *where, struct vcuda_own_descriptor *own, int (*prepare)(int fd));
 
 #endif

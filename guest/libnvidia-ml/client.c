@@ -77,7 +77,7 @@ static int wait_reply(struct vcuda_slot *slot, uint64_t seq)
 
 		if (!is_missing(&reply))
 			return 0;
-		if (err == -EPIPE || err == -ENODEV || atomic_load(&shm->lost))
+		if (err == -EPIPE || err == -ENODEV || err == -EBADF || atomic_load(&shm->lost))
 			return -EPIPE;
 	}
 	return -ETIMEDOUT;
@@ -90,8 +90,9 @@ static int submit(struct command *c)
 	uint32_t bytes;
 	int err;
 
-	if (vcuda_producer_publish(&producer, c->command, (uint32_t)(c->writer.at - (uint8_t *)c->command)))
-		transport->ops->doorbell(transport);
+	if (vcuda_producer_publish(&producer, c->command, (uint32_t)(c->writer.at - (uint8_t *)c->command)) &&
+	    transport->ops->doorbell(transport))
+		return -EPIPE;
 	err = wait_reply(slot, seq);
 	if (err)
 		return err;

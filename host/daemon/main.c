@@ -179,6 +179,7 @@ int main(int argc, char **argv)
 	struct daemon *d = &daemon_state;
 	int status;
 
+	vcuda_descriptors_standard(true);
 	vcuda_trace_point("vcudad: starts");
 	setvbuf(stderr, NULL, _IOLBF, 1024);
 	daemon_options_parse(&d->options, argc, argv);

@@ -23,6 +23,7 @@ import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
 from checkpoint import checkpoint
 from compile import compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads
+from descriptors import descriptors, descriptors_of_host
 from faults import faults
 from harness import (BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
                      need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
@@ -567,7 +568,8 @@ def ipc_killed():
 
 SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
-                                    quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads)}
+                                    quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
+                                    descriptors, descriptors_of_host)}
 
 
 def main():

@@ -58,8 +58,13 @@ CUresult libcuda_pinned_error(int err, uint64_t address, uint64_t bytes)
 	case EPIPE:
 	case ECONNRESET:
 	case ENODEV:
-		client_session_lose(CUDA_ERROR_LAUNCH_FAILED);
-		return (CUresult)client_session_error();
+	case EBADF:
+		return (CUresult)client_session_check(err);
+	case EMFILE:
+	case ENFILE:
+		vcuda_log_once("this process has no descriptor left to share memory with the host: raise RLIMIT_NOFILE "
+			       "(ulimit -n)");
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	default:
 		vcuda_log("cannot share memory at 0x%llx-0x%llx with the host: %s", from, to, strerror(-err));
 		return CUDA_ERROR_OPERATING_SYSTEM;

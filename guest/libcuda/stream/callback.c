@@ -98,7 +98,7 @@ static void *serve(void *unused)
 		if (c)
 			run(c, (CUresult)due.status);
 		atomic_store(&shm->callbacks_done, done);
-		client_session.transport->ops->doorbell(client_session.transport);
+		client_session_check(client_session.transport->ops->doorbell(client_session.transport));
 	}
 }
 

@@ -4,30 +4,22 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "trace/trace.h"
 
-/* The descriptor, if it still is the file: the application may close what it did not open, and open something else. */
-static bool is_ours(const struct libcuda_trace_file *f)
-{
-	struct stat s;
-
-	return f->fd >= 0 && !fstat(f->fd, &s) && s.st_dev == f->device && s.st_ino == f->inode;
-}
-
 static bool reopen(struct libcuda_trace_file *f)
 {
-	struct stat s;
+	int fd, err;
 
-	f->fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (f->fd < 0 || fstat(f->fd, &s))
-		return false;
-	f->device = s.st_dev;
-	f->inode = s.st_ino;
-	return true;
+	vcuda_own_descriptor_guard();
+	fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	err = fd < 0 ? -errno : vcuda_own_descriptor_take(&f->own, fd);
+	vcuda_own_descriptor_unguard();
+	if (err)
+		errno = -err;
+	return !err;
 }
 
 /* The application may change its directory. */
@@ -52,7 +44,7 @@ bool libcuda_trace_file_open(struct libcuda_trace_file *f, const char *variable)
 	/* Not in programs that run with more rights than their caller has. */
 	const char *value = secure_getenv(variable);
 
-	*f = (struct libcuda_trace_file){.fd = STDERR_FILENO};
+	*f = (struct libcuda_trace_file){.own.fd = STDERR_FILENO};
 	if (!value || !*value || !strcmp(value, "0"))
 		return false;
 	if (!strcmp(value, "1") || !strcmp(value, "-"))
@@ -62,16 +54,16 @@ bool libcuda_trace_file_open(struct libcuda_trace_file *f, const char *variable)
 		return true;
 	vcuda_log("%s: cannot write to %s: %s; it goes to standard error", variable, value, strerror(errno));
 	free(f->path);
-	*f = (struct libcuda_trace_file){.fd = STDERR_FILENO};
+	*f = (struct libcuda_trace_file){.own.fd = STDERR_FILENO};
 	return true;
 }
 
 void libcuda_trace_file_write(struct libcuda_trace_file *f, const char *text, size_t length)
 {
-	if (f->path && !is_ours(f) && !reopen(f))
+	if (f->path && !vcuda_own_descriptor_is_there(&f->own) && !reopen(f))
 		return;
 	while (length) {
-		ssize_t n = write(f->fd, text, length);
+		ssize_t n = write(f->own.fd, text, length);
 
 		if (n < 0 && errno != EINTR)
 			return;

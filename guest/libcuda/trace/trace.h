@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/own-descriptor.h"
 #include "protocol/cuda-abi.h"
 
 enum libcuda_trace_how {
@@ -68,8 +69,7 @@ void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUres
 
 struct libcuda_trace_file {
 	char *path; /* absolute; NULL: standard error */
-	int fd;
-	uint64_t device, inode;
+	struct vcuda_own_descriptor own;
 };
 
 /* What a variable asks for: false: nothing. A file that cannot be opened is standard error, and a message. */

@@ -454,11 +454,12 @@ static int no_device(struct client_transport **t, const char *where)
 	return -ENOENT;
 }
 
-static void ring(struct client_transport *t)
+static int ring(struct client_transport *t)
 {
 	fake.doorbells++;
 	if (write(doorbell, &(uint64_t){1}, 8) != 8)
 		abort();
+	return 0;
 }
 
 static int wait_word(struct client_transport *t, uint32_t seen, uint32_t timeout_us)
@@ -496,7 +497,7 @@ static int mapping_release(struct client_transport *t, void *address, size_t byt
 	return 0;
 }
 
-int client_local_connect(const char *where, int (*prepare)(int fd))
+int client_local_connect(const char *where, struct vcuda_own_descriptor *own, int (*prepare)(int fd))
 {
 	return -ENOENT;
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors that a library holds in a process whose descriptors are the application's.
+ *
+ * They are never 0, 1 or 2, which the application may have closed, and lie high, where its own do not come. The
+ * application may close them all the same, or put other files in their place: whoever uses one asks first whether it
+ * still is the library's. All functions are thread-safe.
+ */
+#ifndef VCUDA_OWN_DESCRIPTOR_H
+#define VCUDA_OWN_DESCRIPTOR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct vcuda_own_descriptor {
+	int fd; /* -1: none */
+	bool marked;
+	mode_t type;
+	dev_t device;
+	ino_t inode;
+};
+
+/*
+ * Takes over an open descriptor, whose number may change; it closes on exec. 0 or -errno, with the descriptor closed:
+ * -EMFILE: the process may have no more.
+ */
+int vcuda_own_descriptor_take(struct vcuda_own_descriptor *own, int fd);
+
+/* False: the application has closed it, or its number is another file's now. Cheap, and async-signal-safe. */
+bool vcuda_own_descriptor_is_there(const struct vcuda_own_descriptor *own);
+
+/* Closes it unless the number is another file's now. Async-signal-safe. */
+void vcuda_own_descriptor_close(struct vcuda_own_descriptor *own);
+
+/* Says once a process that this one is not there. */
+void vcuda_own_descriptor_say(const struct vcuda_own_descriptor *own);
+
+/*
+ * Between these two calls descriptors that the library opens get none of the numbers 0, 1 and 2. Numbers of these that
+ * are closed are held meanwhile, and behave as if they were closed: reading and writing gives EBADF.
+ */
+void vcuda_own_descriptor_guard(void);
+void vcuda_own_descriptor_unguard(void);
+
+/* In a forked child: ends what other threads have begun. */
+void vcuda_own_descriptor_forked(void);
+
+#endif
