@@ -17,7 +17,7 @@
 
 /* Major: must be equal. Minor: each side sends only calls whose `since` the other's minor reaches. */
 #define VCUDA_PROTOCOL_MAJOR 1
-#define VCUDA_PROTOCOL_MINOR 1
+#define VCUDA_PROTOCOL_MINOR 2
 
 struct vcuda_writer {
 	uint8_t *at, *end;

@@ -44,6 +44,12 @@ struct mapping {
 	struct mapping *next;
 };
 
+/* A registration with the back end: mappings under it stay. */
+struct hold {
+	uint64_t address, bytes;
+	struct hold *next;
+};
+
 struct worker_mappings {
 	pthread_mutex_t lock;
 	struct {
@@ -52,6 +58,7 @@ struct worker_mappings {
 	unsigned int reserved_count;
 	bool nested;
 	struct mapping *first;
+	struct hold *holds; /* the last one in front */
 };
 
 static void reserve(struct worker_mappings *w, uint64_t start, uint64_t end)
@@ -297,15 +304,29 @@ int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t 
 	return err;
 }
 
-/* The complete mapping over [p, p + bytes), or NULL. The caller holds the lock. */
-static struct mapping *covering(const struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
+/* The mapping around the address, if it is complete, and writable if that is asked; else NULL. With the lock held. */
+static struct mapping *usable(const struct worker_mappings *w, uint64_t address, bool writable)
 {
-	uint64_t address = (uint64_t)(uintptr_t)p;
 	struct mapping *mapping = overlapping(w, address, 1);
 
-	if (!mapping || !mapping->complete || (writable && !mapping->writable))
-		return NULL;
-	return bytes <= mapping->length - (address - mapping->address) ? mapping : NULL;
+	return mapping && mapping->complete && (mapping->writable || !writable) ? mapping : NULL;
+}
+
+/* Whether usable mappings side by side have all of [p, p + bytes). With the lock held. */
+static bool covered(const struct worker_mappings *w, uint64_t address, uint64_t bytes, bool writable)
+{
+	for (;;) {
+		const struct mapping *mapping = usable(w, address, writable);
+		uint64_t there;
+
+		if (!mapping)
+			return false;
+		there = mapping->length - (address - mapping->address);
+		if (bytes <= there)
+			return true;
+		bytes -= there;
+		address += there;
+	}
 }
 
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
@@ -313,30 +334,48 @@ bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t by
 	bool covers;
 
 	pthread_mutex_lock(&w->lock);
-	covers = covering(w, p, bytes, writable);
+	covers = covered(w, (uint64_t)(uintptr_t)p, bytes, writable);
 	pthread_mutex_unlock(&w->lock);
 	return covers;
 }
 
+/* With the lock held. */
+static void count_holds(const struct worker_mappings *w, const struct hold *hold, bool more)
+{
+	for (struct mapping *v = w->first; v; v = v->next)
+		if (hold->address < v->address + v->length && v->address < hold->address + hold->bytes)
+			v->held += more ? 1 : -1u;
+}
+
 bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
-	struct mapping *mapping;
+	struct hold *hold = malloc(sizeof(*hold));
+	bool covers;
 
+	if (!hold)
+		return false;
 	pthread_mutex_lock(&w->lock);
-	mapping = covering(w, p, bytes, writable);
-	if (mapping)
-		mapping->held++;
+	covers = covered(w, (uint64_t)(uintptr_t)p, bytes, writable);
+	if (covers) {
+		*hold = (struct hold){(uint64_t)(uintptr_t)p, bytes, w->holds};
+		w->holds = hold;
+		count_holds(w, hold, true);
+	}
 	pthread_mutex_unlock(&w->lock);
-	return mapping;
+	if (!covers)
+		free(hold);
+	return covers;
 }
 
 void vcuda_mapping_release(struct worker_mappings *w, const void *p)
 {
-	struct mapping *mapping;
-
 	pthread_mutex_lock(&w->lock);
-	mapping = overlapping(w, (uint64_t)(uintptr_t)p, 1);
-	if (mapping && mapping->held)
-		mapping->held--;
+	for (struct hold **at = &w->holds, *hold; (hold = *at); at = &hold->next)
+		if (hold->address == (uint64_t)(uintptr_t)p) {
+			*at = hold->next;
+			count_holds(w, hold, false);
+			free(hold);
+			break;
+		}
 	pthread_mutex_unlock(&w->lock);
 }

@@ -71,11 +71,16 @@ int worker_mapping_add(struct worker_mappings *w, uint64_t address, uint64_t len
 /* Removes exactly this mapping. -ENOENT; -EBUSY while it is registered with the back end. */
 int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t length);
 
-/* True if [p, p + bytes) lies in one complete mapping, a writable one if so asked. */
+/* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
 
-/* Holds or releases the mappings under [p, p + bytes) for a registration with the back end. False if none covers it. */
+/*
+ * Holds the mappings under [p, p + bytes) for a registration with the back end; several registrations may hold one.
+ * False if they do not cover it.
+ */
 bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
+
+/* Ends the last hold that began at p. */
 void vcuda_mapping_release(struct worker_mappings *w, const void *p);
 
 #endif

@@ -196,6 +196,33 @@ static void registered_mappings_stay(void **state)
 	assert_int_equal(worker_mapping_remove(mappings, AT, 2 * PAGE), 0);
 }
 
+static void neighbours_are_used_together(void **state)
+{
+	struct worker_mapping_extent one = extent(0, 1), two = extent(1, 2);
+
+	assert_int_equal(worker_mapping_add(mappings, AT, PAGE, 0, true, true, &one, 1), 0);
+	assert_int_equal(worker_mapping_add(mappings, AT + PAGE, 2 * PAGE, 0, true, true, &two, 1), 0);
+	assert_true(worker_mapping_covers(mappings, (void *)(AT + 9), 3 * PAGE - 9, true));
+	assert_false(worker_mapping_covers(mappings, (void *)(AT + 9), 3 * PAGE, false));
+	/* two registrations with parts of the first page */
+	assert_true(vcuda_mapping_hold(mappings, (void *)(AT + 9), 2 * PAGE, true));
+	assert_true(vcuda_mapping_hold(mappings, (void *)AT, 9, true));
+	vcuda_mapping_release(mappings, (void *)(AT + 9));
+	assert_int_equal(worker_mapping_remove(mappings, AT + PAGE, 2 * PAGE), 0);
+	assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), -EBUSY);
+	vcuda_mapping_release(mappings, (void *)AT);
+	assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), 0);
+	/* a gap, and a neighbour that is only read */
+	assert_int_equal(worker_mapping_add(mappings, AT, PAGE, 0, true, true, &one, 1), 0);
+	assert_int_equal(worker_mapping_add(mappings, AT + 2 * PAGE, PAGE, 0, true, true, &one, 1), 0);
+	assert_false(worker_mapping_covers(mappings, (void *)AT, 3 * PAGE, false));
+	assert_int_equal(worker_mapping_add(mappings, AT + PAGE, PAGE, 0, false, true, &one, 1), 0);
+	assert_true(worker_mapping_covers(mappings, (void *)AT, 3 * PAGE, false));
+	assert_false(worker_mapping_covers(mappings, (void *)AT, 3 * PAGE, true));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(worker_mapping_remove(mappings, AT + (uint64_t)i * PAGE, PAGE), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +234,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(parts_make_a_mapping_only_when_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_are_checked, setup, teardown),
 		cmocka_unit_test_setup_teardown(registered_mappings_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(neighbours_are_used_together, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
