@@ -340,12 +340,40 @@ void softgpu_memory_release(struct CUctx_st *context)
 
 /* libcu++ loads two bytes for an atomic of one, and swaps the word around it: no allocation begins within that. */
 #define WORD 4
+#define HOST_PAGE 4096u
+
+/*
+ * A GPU maps the pages of registered memory. So kernels reach what lies beside it on its pages, as far as that is not
+ * another range, which has its own rules.
+ */
+static struct ptx_range host_bounds(const struct softgpu_range *r)
+{
+	struct ptx_range range = {r->start & ~(uint64_t)(HOST_PAGE - 1),
+				  (r->start + r->size + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1), r->kernel_writes};
+
+	if (r > table) {
+		uint64_t before = r[-1].start + r[-1].size;
+
+		if (r[-1].kind == SOFTGPU_HOST)
+			before = (before + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
+		if (before > r->start)
+			before = r->start;
+		if (before > range.start)
+			range.start = before;
+	}
+	if (r + 1 < table + count && r[1].start < range.end)
+		range.end = r[1].start;
+	return range;
+}
 
 /* Ranges are sorted by start, and so are they after this. */
 static struct ptx_range bounds(const struct softgpu_range *r)
 {
 	struct ptx_range range = {r->start, r->start + r->size, r->kernel_writes};
 
+	/* A variable is no registered memory. */
+	if (r->kind == SOFTGPU_HOST && r->context)
+		return host_bounds(r);
 	if (softgpu_device()->whole_pages && r->kind != SOFTGPU_HOST) {
 		range.start &= ~(uint64_t)(SOFTGPU_MAPPING - 1);
 		range.end = (range.end + SOFTGPU_MAPPING - 1) & ~(uint64_t)(SOFTGPU_MAPPING - 1);
