@@ -73,6 +73,12 @@ def exit_status():
     check(r.returncode == 127 and "/dev/null/program" in r.stderr, f"{r.returncode} {r.stderr}")
 
 
+def registration():
+    """Host memory is registered byte by byte: several on one page, on stacks, in any order, beside forks."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/registration"))
+    check(r.returncode == 0, f"registration: {r.returncode}\n{r.stdout[-4000:]}{r.stderr[-2000:]}")
+
+
 def isolation():
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
     with daemon() as (d, env):
@@ -569,7 +575,7 @@ def ipc_killed():
 SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
-                                    descriptors, descriptors_of_host)}
+                                    descriptors, descriptors_of_host, registration)}
 
 
 def main():

@@ -26,6 +26,9 @@ EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legac
 STATIC = [f"{name}-static" for name in EXAMPLES]
 HOSTILE = ["shared-file", "shared-file-read", "private-file", "private-file-read", "zero-page", "remapped", "unmapped",
            "windows-raw", "windows-cuda", "direct-raw"]
+DESCRIPTORS = ["started-closed-012", "closed-before-02", "closed-after-012", "reused-0", "log-is-no-data", "written-meanwhile", "closed-first",
+               *(f"replaced-first-{kind}" for kind in ("file", "event", "sequenced", "null")), "closefrom-after", "replaced-then-forks-first",
+               "exits-after-replacing", "fork-after-opens", "fork-exec", "daemon-closefrom", "limit-8", "full-but-4", "low-stay-free"]
 CUDA_ERROR = 3
 
 
@@ -42,7 +45,7 @@ def of_toolkits():
 
 def programs():
     """What goes into the guest."""
-    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
@@ -279,6 +282,16 @@ def pins(vm):
         next_works(vm)
 
 
+def registration(vm):
+    """Host memory is registered byte by byte, whose pages the driver pins."""
+    print("  " + vm.run("registration"))
+
+
+def descriptors(vm):
+    """A program without descriptors 0, 1 and 2, or one that takes the driver's."""
+    print("  " + vm.run("descriptors " + " ".join(DESCRIPTORS)))
+
+
 def pin_kill(vm):
     print("  " + vm.run("pin-kill 10 64"))
 
@@ -424,7 +437,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause, registration, descriptors)}
 
 
 def nothing_left(vm):

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "memory/memory.h"
 #include "memory/range.h"
+#include "guest/client/registration.h"
 #include "guest/client/session.h"
 #include "core/thread.h"
 
@@ -78,10 +79,18 @@ static struct client_transport *waited_for(void)
 	return client_session.transport;
 }
 
+/* Hosts before minor 2 take no memory that is mapped in several parts. */
+static bool in_parts(const struct libcuda_range *r)
+{
+	return r->kind == LIBCUDA_RANGE_REGISTERED && client_session.transport->host_minor >= 2;
+}
+
 static int mapping_release(const struct libcuda_range *r)
 {
 	struct client_transport *t = waited_for();
-	int err = t->ops->mapping_release(t, (void *)r->mapping, r->mapping_bytes, r->pages);
+	struct client_registration registered = {r->start, r->bytes, r->pages};
+	int err = in_parts(r) ? client_registration_unmap(t, &registered)
+			      : t->ops->mapping_release(t, (void *)r->mapping, r->mapping_bytes, r->pages);
 
 	/* A range that could not be released is not used again. */
 	if (!err && r->pages == CLIENT_MAPPING_REMOVE_PAGES)
@@ -92,9 +101,10 @@ static int mapping_release(const struct libcuda_range *r)
 CUresult libcuda_pinned_release(const struct libcuda_range *r)
 {
 	const struct call_options in = libcuda_context_options(r->context);
-	CUresult result = r->kind == LIBCUDA_RANGE_VARIABLE
-				  ? vcuda_call_vcudaManagedDrop_with(&in, (void *)r->mapping)
-				  : vcuda_call_cuMemHostUnregister_with(&in, (void *)r->mapping);
+	CUresult result =
+		r->kind == LIBCUDA_RANGE_VARIABLE
+			? vcuda_call_vcudaManagedDrop_with(&in, (void *)r->mapping)
+			: vcuda_call_cuMemHostUnregister_with(&in, (void *)(in_parts(r) ? r->start : r->mapping));
 	int err = mapping_release(r);
 
 	if (result == CUDA_SUCCESS && err)
@@ -110,6 +120,8 @@ static CUresult attach(const struct libcuda_range *r, unsigned int how)
 	if (r->kind == LIBCUDA_RANGE_VARIABLE)
 		return vcuda_call_vcudaManagedPlace_with(&in, (vcuda_code)r->owner, how, (void *)r->mapping,
 							 r->mapping_bytes);
+	if (in_parts(r))
+		return vcuda_call_cuMemHostRegister_v2_with(&in, (void *)r->start, r->bytes, how);
 	return vcuda_call_cuMemHostRegister_v2_with(&in, (void *)r->mapping, r->mapping_bytes, how);
 }
 
@@ -189,8 +201,12 @@ VCUDA_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytes, unsigned int flags
 		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pp || !bytes || flags & ~(unsigned int)ALLOC_FLAGS)
+	if (!pp || flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!bytes) {
+		*pp = NULL;
+		return CUDA_SUCCESS;
+	}
 	return libcuda_pinned_alloc(libcuda_context_current(), pp, bytes, LIBCUDA_RANGE_PINNED,
 				    flags | CU_MEMHOSTALLOC_DEVICEMAP);
 }
@@ -221,14 +237,38 @@ VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 	return p ? release_range((uintptr_t)p, LIBCUDA_RANGE_PINNED, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
 }
 
+/* Shares the memory with the worker. */
+static int map_registered(struct libcuda_range *r)
+{
+	bool writable = !(r->flags & CU_MEMHOSTREGISTER_READ_ONLY);
+	struct client_registration registered = {.start = r->start, .bytes = r->bytes};
+	struct client_transport *t = waited_for();
+	int err;
+
+	if (!in_parts(r))
+		return t->ops->mapping_register(t, (void *)r->mapping, r->mapping_bytes, writable, &r->pages);
+	err = client_registration_map(t, &registered, writable);
+	r->pages = registered.pages;
+	return err;
+}
+
+/* With the memory claimed. */
+static CUresult register_claimed(struct libcuda_range *r)
+{
+	int err = map_registered(r);
+
+	if (err)
+		return libcuda_pinned_error(err, r->mapping, r->mapping_bytes);
+	return finish(r, r->flags | CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
 VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
 	CUresult result = libcuda_require_context();
 	struct libcuda_range r = {
 		.start = (uintptr_t)p, .bytes = bytes, .kind = LIBCUDA_RANGE_REGISTERED, .flags = flags};
-	struct client_transport *t;
 	struct libcuda_range there;
-	int err;
+	struct libcuda_claim claim;
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -245,25 +285,27 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 	r.mapping_bytes = ((r.start + bytes + PAGE - 1) & ~(PAGE - 1)) - r.mapping;
 	if (libcuda_range_find(r.start, &there) && there.kind != LIBCUDA_RANGE_REGISTERED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (libcuda_range_mapping_overlaps(r.mapping, r.mapping_bytes))
+	claim = in_parts(&r) ? (struct libcuda_claim){r.start, r.bytes, NULL}
+			     : (struct libcuda_claim){r.mapping, r.mapping_bytes, NULL};
+	if (!libcuda_range_claim(&claim, !in_parts(&r)))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-	t = waited_for();
-	err = t->ops->mapping_register(t, (void *)r.mapping, r.mapping_bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY),
-				       &r.pages);
-	if (err)
-		return libcuda_pinned_error(err, r.mapping, r.mapping_bytes);
-	return finish(&r, flags | CU_MEMHOSTREGISTER_DEVICEMAP);
+	result = register_claimed(&r);
+	libcuda_range_unclaim(&claim);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 {
 	CUresult result = libcuda_require_context();
+	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	return release_range((uintptr_t)p, LIBCUDA_RANGE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	if (!libcuda_range_find((uintptr_t)p, &r) || !(r.kind & LIBCUDA_RANGE_ON_HOST))
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return release_range((uintptr_t)p, LIBCUDA_RANGE_REGISTERED, CUDA_ERROR_INVALID_VALUE);
 }
 
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
@@ -286,9 +328,11 @@ VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!flags || !libcuda_range_find((uintptr_t)p, &r) || r.kind != LIBCUDA_RANGE_PINNED)
+	if (!flags || !libcuda_range_find((uintptr_t)p, &r) ||
+	    !(r.kind & (LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED)))
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = r.flags;
+	*flags = r.kind == LIBCUDA_RANGE_PINNED ? r.flags
+						: (r.flags & CU_MEMHOSTALLOC_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP;
 	return CUDA_SUCCESS;
 }
 

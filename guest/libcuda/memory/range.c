@@ -11,6 +11,7 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct libcuda_range **table; /* by start */
 static size_t used, room;
 static uint64_t ids;
+static struct libcuda_claim *claims;
 
 /* The first place whose range starts past `address`. */
 static size_t place_after(uint64_t address)
@@ -91,21 +92,58 @@ bool libcuda_range_find(uint64_t address, struct libcuda_range *range)
 	return found;
 }
 
-bool libcuda_range_mapping_overlaps(uint64_t mapping, uint64_t bytes)
+static bool overlaps(uint64_t start, uint64_t bytes, uint64_t other, uint64_t other_bytes)
 {
-	bool overlaps = false;
+	return start < other + other_bytes && other < start + bytes;
+}
 
-	pthread_rwlock_rdlock(&lock);
-	for (size_t i = place_after(mapping + bytes); i && !overlaps; i--) {
+static bool is_claimed(const struct libcuda_claim *claim)
+{
+	for (const struct libcuda_claim *c = claims; c; c = c->next)
+		if (overlaps(claim->start, claim->bytes, c->start, c->bytes))
+			return true;
+	return false;
+}
+
+static bool is_in_table(const struct libcuda_claim *claim, bool pages)
+{
+	for (size_t i = place_after(claim->start + claim->bytes); i; i--) {
 		const struct libcuda_range *r = table[i - 1];
 
-		if (r->start + r->bytes + 4096 <= mapping)
-			break;
-		overlaps = r->kind & LIBCUDA_RANGE_ON_HOST && r->mapping < mapping + bytes &&
-			   mapping < r->mapping + r->mapping_bytes;
+		if (r->start + r->bytes + 4096 <= claim->start)
+			return false;
+		if (!(r->kind & LIBCUDA_RANGE_ON_HOST))
+			continue;
+		if (pages ? overlaps(claim->start, claim->bytes, r->mapping, r->mapping_bytes)
+			  : overlaps(claim->start, claim->bytes, r->start, r->bytes))
+			return true;
+	}
+	return false;
+}
+
+bool libcuda_range_claim(struct libcuda_claim *claim, bool pages)
+{
+	bool free;
+
+	pthread_rwlock_wrlock(&lock);
+	free = !is_claimed(claim) && !is_in_table(claim, pages);
+	if (free) {
+		claim->next = claims;
+		claims = claim;
 	}
 	pthread_rwlock_unlock(&lock);
-	return overlaps;
+	return free;
+}
+
+void libcuda_range_unclaim(struct libcuda_claim *claim)
+{
+	pthread_rwlock_wrlock(&lock);
+	for (struct libcuda_claim **at = &claims; *at; at = &(*at)->next)
+		if (*at == claim) {
+			*at = claim->next;
+			break;
+		}
+	pthread_rwlock_unlock(&lock);
 }
 
 bool libcuda_range_remove(uint64_t start, unsigned int kinds, struct libcuda_range *range)

@@ -60,8 +60,18 @@ bool libcuda_range_add(const struct libcuda_range *range);
 /* The range around an address. */
 bool libcuda_range_find(uint64_t address, struct libcuda_range *range);
 
-/* True if a range on the host has pages of the mapping [mapping, mapping + bytes). */
-bool libcuda_range_mapping_overlaps(uint64_t mapping, uint64_t bytes);
+/* Host memory that a call is about to add to the table. */
+struct libcuda_claim {
+	uint64_t start, bytes;
+	struct libcuda_claim *next;
+};
+
+/*
+ * Claims memory until unclaim(), which follows the range's add(). False: another claim or a range on the host has a
+ * part of it; `pages`: a part of its pages.
+ */
+bool libcuda_range_claim(struct libcuda_claim *claim, bool pages);
+void libcuda_range_unclaim(struct libcuda_claim *claim);
 
 /* Takes out the range that starts at `start`, if its kind is one of `kinds`. */
 bool libcuda_range_remove(uint64_t start, unsigned int kinds, struct libcuda_range *range);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 
 #include "protocol/cuda-functions.h"
+#include "guest/client/session.h"
+#include "protocol/wire.h"
 #include "test-libcuda-fake.h"
 
 static char host[3 * 262144 + 17], back[sizeof(host)];
@@ -274,13 +276,26 @@ static void always_made(void **state)
 static void registered(void **state)
 {
 	char *p = host + 100;
+	uint64_t mappings = fake.mappings;
 
 	assert_int_equal(cuMemHostRegister_v2(p, 5000, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemHostRegister_v2(p, 5000, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	/* Another buffer on the same page. */
-	assert_int_equal(cuMemHostRegister_v2(p + 5000, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuMemHostRegister_v2(p + 4999, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuMemHostRegister_v2(p + 5000, 8, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostUnregister(p + 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemHostUnregister(p), CUDA_SUCCESS);
 	assert_int_equal(cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	assert_int_equal(cuMemHostUnregister(p + 5000), CUDA_SUCCESS);
+	assert_int_equal(fake.mappings, mappings);
+	/* A host that takes one mapping for each. */
+	client_session.transport->host_minor = 1;
+	assert_int_equal(cuMemHostRegister_v2(p, 5000, 0), CUDA_SUCCESS);
+	assert_int_equal(fake.mappings, mappings + 1);
+	assert_int_equal(cuMemHostRegister_v2(p + 5000, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuMemHostUnregister(p), CUDA_SUCCESS);
+	client_session.transport->host_minor = VCUDA_PROTOCOL_MINOR;
+	assert_int_equal(fake.mappings, mappings);
 	assert_int_equal(cuMemHostRegister_v2(p, 5000, CU_MEMHOSTREGISTER_IOMEMORY), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(cuMemHostRegister_v2(NULL, 5000, 0), CUDA_ERROR_INVALID_VALUE);
 }
