@@ -31,22 +31,21 @@ static bool is_stack_of_other(const struct client_proc_map *m)
 int client_private_memory_check(const void *address, size_t bytes, bool writable)
 {
 	uint64_t at = (uintptr_t)address, end = at + bytes;
-	FILE *maps = client_proc_maps_open();
-	int result = maps ? 0 : -EOPNOTSUPP;
+	struct client_proc_maps maps;
 	struct client_proc_map m;
+	int result = 0;
 
-	while (maps && at < end && client_proc_maps_next(maps, &m)) {
-		if (m.to <= at)
-			continue;
+	if (!client_proc_maps_open(&maps, address))
+		return errno == EMFILE || errno == ENFILE ? -errno : -EOPNOTSUPP;
+	while (at < end && client_proc_maps_next(&maps, &m)) {
 		if (m.from > at || m.prot[0] != 'r' || (writable && m.prot[1] != 'w'))
 			break;
 		if (m.prot[3] != 'p' || is_code_or_constant(&m) || is_stack_of_other(&m))
 			result = -EOPNOTSUPP;
 		at = m.to;
 	}
-	if (maps)
-		fclose(maps);
-	return maps && at < end ? -EFAULT : result;
+	client_proc_maps_close(&maps);
+	return at < end ? -EFAULT : result;
 }
 
 /* ---- work beside the calling thread's stack ---- */

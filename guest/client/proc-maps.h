@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the process has mapped where, as its /proc/self/maps says. */
+/*
+ * What the process has mapped where. Kernels since 6.11 are asked for each mapping; of others /proc/self/maps is read
+ * from its begin, which takes longer the more mappings there are.
+ */
 #ifndef VCUDA_PROC_MAPS_H
 #define VCUDA_PROC_MAPS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -16,10 +20,18 @@ struct client_proc_map {
 	char name[256];           /* as far as it fits: the file's, or what is in brackets; empty: it has none */
 };
 
-/* The list, for client_proc_maps_next() and fclose(). NULL: errno. */
-FILE *client_proc_maps_open(void);
+struct client_proc_maps {
+	FILE *file;
+	uint64_t at; /* mappings that end there or before are left out */
+	bool asks;   /* the kernel answers questions */
+};
+
+/* From the mapping around the address on, or the next one. False: errno. */
+bool client_proc_maps_open(struct client_proc_maps *maps, const void *address);
 
 /* The next one, in increasing order. False: there is none. */
-bool client_proc_maps_next(FILE *mappings, struct client_proc_map *m);
+bool client_proc_maps_next(struct client_proc_maps *maps, struct client_proc_map *m);
+
+void client_proc_maps_close(struct client_proc_maps *maps);
 
 #endif

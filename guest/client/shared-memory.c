@@ -14,13 +14,13 @@
 static bool find(const void *address, size_t bytes, struct client_proc_map *m)
 {
 	uint64_t from = (uintptr_t)address;
-	FILE *mappings = client_proc_maps_open();
-	bool found = false;
+	struct client_proc_maps maps;
+	bool found;
 
-	while (mappings && !found && client_proc_maps_next(mappings, m))
-		found = m->from <= from && from < m->to;
-	if (mappings)
-		fclose(mappings);
+	if (!client_proc_maps_open(&maps, address))
+		return false;
+	found = client_proc_maps_next(&maps, m) && m->from <= from;
+	client_proc_maps_close(&maps);
 	return found && bytes <= m->to - from;
 }
 
