@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -41,13 +42,11 @@ struct mapping {
 	unsigned int held; /* registrations with the back end */
 	int file;          /* its only extent's, kept open for a back end that hands it on; -1: none is */
 	bool writable, complete;
-	struct mapping *next;
 };
 
 /* A registration with the back end: mappings under it stay. */
 struct hold {
 	uint64_t address, bytes;
-	struct hold *next;
 };
 
 struct worker_mappings {
@@ -57,9 +56,26 @@ struct worker_mappings {
 	} reserved[MAX_RESERVED];
 	unsigned int reserved_count;
 	bool nested;
-	struct mapping *first;
-	struct hold *holds; /* the last one in front */
+	void *mappings; /* trees of tsearch() */
+	void *holds;
 };
+
+/* Mappings in the tree do not overlap. One that overlaps is found as the same. */
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct mapping *x = a, *y = b;
+
+	if (x->address + x->length <= y->address)
+		return -1;
+	return x->address >= y->address + y->length;
+}
+
+static int compare_holds(const void *a, const void *b)
+{
+	const struct hold *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
 
 static void reserve(struct worker_mappings *w, uint64_t start, uint64_t end)
 {
@@ -117,9 +133,12 @@ void worker_mappings_destroy(struct worker_mappings *w)
 {
 	if (!w)
 		return;
-	while (w->first)
-		if (worker_mapping_remove(w, w->first->address, w->first->length))
+	while (w->mappings) {
+		const struct mapping *any = *(struct mapping **)w->mappings;
+
+		if (worker_mapping_remove(w, any->address, any->length))
 			break;
+	}
 	worker_mappings_leave(w);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -172,12 +191,13 @@ static bool in_reserved(const struct worker_mappings *w, uint64_t address, uint6
 	return false;
 }
 
+/* One of them; NULL: none. */
 static struct mapping *overlapping(const struct worker_mappings *w, uint64_t address, uint64_t length)
 {
-	for (struct mapping *v = w->first; v; v = v->next)
-		if (address < v->address + v->length && v->address < address + length)
-			return v;
-	return NULL;
+	struct mapping key = {.address = address, .length = length}, **found;
+
+	found = tfind(&key, &w->mappings, compare_mappings);
+	return found ? *found : NULL;
 }
 
 /* Puts the reservation back; what lay there is unmapped by that. */
@@ -193,15 +213,10 @@ static int unmap_range(uint64_t address, uint64_t length)
 
 static void drop(struct worker_mappings *w, struct mapping *mapping)
 {
-	for (struct mapping **at = &w->first; *at; at = &(*at)->next) {
-		if (*at != mapping)
-			continue;
-		*at = mapping->next;
-		if (mapping->file >= 0)
-			close(mapping->file);
-		free(mapping);
-		return;
-	}
+	tdelete(mapping, &w->mappings, compare_mappings);
+	if (mapping->file >= 0)
+		close(mapping->file);
+	free(mapping);
 }
 
 /* Undoes a mapping. If even that fails (no memory for the kernel) the pages must not be given back: the session has to
@@ -228,10 +243,11 @@ static int new_mapping(struct worker_mappings *w, uint64_t address, uint64_t len
 	*mapping = calloc(1, sizeof(**mapping));
 	if (!*mapping)
 		return -ENOMEM;
-	**mapping = (struct mapping){
-		.address = address, .length = length, .writable = writable, .file = -1, .next = w->first};
-	w->first = *mapping;
-	return 0;
+	**mapping = (struct mapping){.address = address, .length = length, .writable = writable, .file = -1};
+	if (tsearch(*mapping, &w->mappings, compare_mappings))
+		return 0;
+	free(*mapping);
+	return -ENOMEM;
 }
 
 static int map_extents(struct mapping *mapping, const struct worker_mapping_extent *extents, unsigned int count)
@@ -339,43 +355,57 @@ bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t by
 	return covers;
 }
 
-/* With the lock held. */
+/* With the lock held; mappings cover the hold. */
 static void count_holds(const struct worker_mappings *w, const struct hold *hold, bool more)
 {
-	for (struct mapping *v = w->first; v; v = v->next)
-		if (hold->address < v->address + v->length && v->address < hold->address + hold->bytes)
-			v->held += more ? 1 : -1u;
+	uint64_t at = hold->address, end = at + hold->bytes;
+
+	while (at < end) {
+		struct mapping *mapping = overlapping(w, at, 1);
+
+		if (!mapping)
+			return;
+		mapping->held += more ? 1 : -1u;
+		at = mapping->address + mapping->length;
+	}
+}
+
+static bool add_hold(struct worker_mappings *w, struct hold *hold, bool writable)
+{
+	if (!covered(w, hold->address, hold->bytes, writable) || tfind(hold, &w->holds, compare_holds) ||
+	    !tsearch(hold, &w->holds, compare_holds))
+		return false;
+	count_holds(w, hold, true);
+	return true;
 }
 
 bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
 {
 	struct hold *hold = malloc(sizeof(*hold));
-	bool covers;
+	bool held;
 
 	if (!hold)
 		return false;
+	*hold = (struct hold){(uint64_t)(uintptr_t)p, bytes};
 	pthread_mutex_lock(&w->lock);
-	covers = covered(w, (uint64_t)(uintptr_t)p, bytes, writable);
-	if (covers) {
-		*hold = (struct hold){(uint64_t)(uintptr_t)p, bytes, w->holds};
-		w->holds = hold;
-		count_holds(w, hold, true);
-	}
+	held = add_hold(w, hold, writable);
 	pthread_mutex_unlock(&w->lock);
-	if (!covers)
+	if (!held)
 		free(hold);
-	return covers;
+	return held;
 }
 
 void vcuda_mapping_release(struct worker_mappings *w, const void *p)
 {
+	struct hold key = {.address = (uint64_t)(uintptr_t)p}, **found, *hold;
+
 	pthread_mutex_lock(&w->lock);
-	for (struct hold **at = &w->holds, *hold; (hold = *at); at = &hold->next)
-		if (hold->address == (uint64_t)(uintptr_t)p) {
-			*at = hold->next;
-			count_holds(w, hold, false);
-			free(hold);
-			break;
-		}
+	found = tfind(&key, &w->holds, compare_holds);
+	if (found) {
+		hold = *found;
+		count_holds(w, hold, false);
+		tdelete(hold, &w->holds, compare_holds);
+		free(hold);
+	}
 	pthread_mutex_unlock(&w->lock);
 }

@@ -76,11 +76,11 @@ bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t by
 
 /*
  * Holds the mappings under [p, p + bytes) for a registration with the back end; several registrations may hold one.
- * False if they do not cover it.
+ * False if they do not cover it, or if a hold begins there already.
  */
 bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
 
-/* Ends the last hold that began at p. */
+/* Ends the hold that began at p. */
 void vcuda_mapping_release(struct worker_mappings *w, const void *p);
 
 #endif
