@@ -118,7 +118,9 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "utility"))
 		return utility(argc - 1, argv + 1);
-	if (pid == getpid() && (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+	if (cuInit(0))
+		return 3;
+	if (pid == getpid() && (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
 				cuMemAlloc_v2(&memory, sizeof(uint32_t)) || cuMemsetD32_v2(memory, 1, 1)))
 		return 3;
 	for (int i = 2; i < argc; i++) {

@@ -3,9 +3,9 @@
  * cuCheckpointProcess*(): a process of this guest is locked, gives its device memory back to the host, and gets it
  * again. The host does the steps (vcudad's gate of the process's worker). Semantics: CUDA's documentation of
  * checkpointing. The real driver answers CUDA_ERROR_OPERATING_SYSTEM for a process that does not compute.
- *
- * The calls need no cuInit(): NVIDIA's asks for that or for persistence mode, and a device of ours always persists.
  */
+#include "core/checkpoint.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static CUresult result_of(int pid, int err)
 	}
 }
 
-static CUresult step(int pid, enum vcuda_process_action action, uint32_t milliseconds)
+CUresult libcuda_checkpoint_step(int pid, enum vcuda_process_action action, uint32_t milliseconds)
 {
 	struct client_process process;
 	int err = client_process_open(&process, pid);
@@ -63,7 +63,7 @@ static bool is_zero(const void *bytes, size_t count)
 	return !count;
 }
 
-VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
+CUresult libcuda_checkpoint_state(int pid, CUprocessState *state)
 {
 	struct client_process process;
 	int err;
@@ -80,35 +80,48 @@ VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state
 	return result_of(pid, err);
 }
 
+/* The checks of all calls that take a step. */
+static CUresult step(int pid, bool is_valid, enum vcuda_process_action action, uint32_t milliseconds)
+{
+	CUresult result = libcuda_require_init();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return pid > 0 && is_valid ? libcuda_checkpoint_step(pid, action, milliseconds) : CUDA_ERROR_INVALID_VALUE;
+}
+
+VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
+{
+	CUresult result = libcuda_require_init();
+
+	return result != CUDA_SUCCESS ? result : libcuda_checkpoint_state(pid, state);
+}
+
 VCUDA_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
 {
-	if (pid <= 0 || (args && (args->reserved0 || !is_zero(args->reserved1, sizeof(args->reserved1)))))
-		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_LOCK, args ? args->timeoutMs : 0);
+	bool is_valid = !args || (!args->reserved0 && is_zero(args->reserved1, sizeof(args->reserved1)));
+
+	return step(pid, is_valid, VCUDA_PROCESS_LOCK, args ? args->timeoutMs : 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
 {
-	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
-		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_CHECKPOINT, 0);
+	return step(pid, !args || is_zero(args, sizeof(*args)), VCUDA_PROCESS_CHECKPOINT, 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
 {
-	if (pid <= 0 || (args && (!is_zero(args->reserved, sizeof(args->reserved)) || args->reserved1)))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (args && args->gpuPairsCount) {
+	bool is_valid = !args || (is_zero(args->reserved, sizeof(args->reserved)) && !args->reserved1);
+
+	if (is_valid && args && args->gpuPairsCount) {
 		vcuda_log("cuCheckpointProcessRestore onto another GPU is not supported in a guest: the host's "
 			  "operator moves a process (vcuda move)");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return step(pid, VCUDA_PROCESS_RESTORE, 0);
+	return step(pid, is_valid, VCUDA_PROCESS_RESTORE, 0);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
 {
-	if (pid <= 0 || (args && !is_zero(args, sizeof(*args))))
-		return CUDA_ERROR_INVALID_VALUE;
-	return step(pid, VCUDA_PROCESS_UNLOCK, 0);
+	return step(pid, !args || is_zero(args, sizeof(*args)), VCUDA_PROCESS_UNLOCK, 0);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checkpoint.h"
 #include "protocol/cuda-functions.h"
 
 #define FAILED 1
@@ -41,34 +42,47 @@ static int fail(const struct command *command, CUresult result)
 
 static CUresult lock(const struct command *command)
 {
-	CUcheckpointLockArgs arguments = {.timeoutMs = command->timeout};
+	return libcuda_checkpoint_step(command->pid, VCUDA_PROCESS_LOCK, command->timeout);
+}
 
-	return cuCheckpointProcessLock(command->pid, &arguments);
+static CUresult checkpoint(const struct command *command)
+{
+	return libcuda_checkpoint_step(command->pid, VCUDA_PROCESS_CHECKPOINT, 0);
+}
+
+static CUresult restore(const struct command *command)
+{
+	return libcuda_checkpoint_step(command->pid, VCUDA_PROCESS_RESTORE, 0);
+}
+
+static CUresult unlock(const struct command *command)
+{
+	return libcuda_checkpoint_step(command->pid, VCUDA_PROCESS_UNLOCK, 0);
 }
 
 static CUresult suspend(const struct command *command)
 {
 	CUresult result = lock(command);
 
-	if (!result) {
-		result = cuCheckpointProcessCheckpoint(command->pid, NULL);
-		if (result)
-			cuCheckpointProcessUnlock(command->pid, NULL);
-	}
+	if (result)
+		return result;
+	result = checkpoint(command);
+	if (result)
+		unlock(command);
 	return result;
 }
 
 static CUresult wake(const struct command *command)
 {
-	CUresult result = cuCheckpointProcessRestore(command->pid, NULL);
+	CUresult result = restore(command);
 
-	return result ? result : cuCheckpointProcessUnlock(command->pid, NULL);
+	return result ? result : unlock(command);
 }
 
 static CUresult toggle(const struct command *command)
 {
 	CUprocessState state;
-	CUresult result = cuCheckpointProcessGetState(command->pid, &state);
+	CUresult result = libcuda_checkpoint_state(command->pid, &state);
 
 	if (result)
 		return result;
@@ -81,26 +95,11 @@ static CUresult say_state(const struct command *command)
 {
 	static const char *const names[] = {"running", "locked", "checkpointed", "failed"};
 	CUprocessState state;
-	CUresult result = cuCheckpointProcessGetState(command->pid, &state);
+	CUresult result = libcuda_checkpoint_state(command->pid, &state);
 
 	if (!result)
 		puts(names[state]);
 	return result;
-}
-
-static CUresult checkpoint(const struct command *command)
-{
-	return cuCheckpointProcessCheckpoint(command->pid, NULL);
-}
-
-static CUresult restore(const struct command *command)
-{
-	return cuCheckpointProcessRestore(command->pid, NULL);
-}
-
-static CUresult unlock(const struct command *command)
-{
-	return cuCheckpointProcessUnlock(command->pid, NULL);
 }
 
 static CUresult say_restore_thread(const struct command *command)
