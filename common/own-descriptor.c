@@ -150,18 +150,20 @@ static void let_go(void)
 			close(guard.held[guard.count]);
 }
 
-void vcuda_own_descriptor_guard(void)
+int vcuda_own_descriptor_guard(void)
 {
-	int saved = errno;
+	int saved = errno, cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&lock);
 	guard.users++;
 	hold();
 	pthread_mutex_unlock(&lock);
 	errno = saved;
+	return cancel_state;
 }
 
-void vcuda_own_descriptor_unguard(void)
+void vcuda_own_descriptor_unguard(int guarded)
 {
 	int saved = errno;
 
@@ -169,6 +171,7 @@ void vcuda_own_descriptor_unguard(void)
 	if (!--guard.users)
 		let_go();
 	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(guarded, NULL);
 	errno = saved;
 }
 

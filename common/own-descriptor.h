@@ -37,11 +37,12 @@ void vcuda_own_descriptor_close(struct vcuda_own_descriptor *own);
 void vcuda_own_descriptor_say(const struct vcuda_own_descriptor *own);
 
 /*
- * Between these two calls descriptors that the library opens get none of the numbers 0, 1 and 2. Numbers of these that
+ * Between these two calls the thread is not cancelled, and descriptors that the library opens get none of the numbers 0, 1 and 2. Numbers of these that
  * are closed are held meanwhile, and behave as if they were closed: reading and writing gives EBADF.
+ * The value of the first call goes to the second.
  */
-void vcuda_own_descriptor_guard(void);
-void vcuda_own_descriptor_unguard(void);
+int vcuda_own_descriptor_guard(void);
+void vcuda_own_descriptor_unguard(int guarded);
 
 /* In a forked child: ends what other threads have begun. */
 void vcuda_own_descriptor_forked(void);

@@ -103,19 +103,14 @@ static bool switch_stacks(void)
 	return swapcontext(&aside.back, &aside.job) == 0;
 }
 
-/* On a stack of its own, where no signal handler writes to the other one. */
+/* On a stack of its own. */
 static void exchange_aside(struct exchange *e)
 {
-	sigset_t all, before;
-
-	sigfillset(&all);
 	pthread_mutex_lock(&aside.lock);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	aside.exchange = *e;
 	aside.exchange.err = -EOPNOTSUPP;
 	switch_stacks();
 	e->err = aside.exchange.err;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_mutex_unlock(&aside.lock);
 }
 
@@ -130,15 +125,19 @@ static bool is_in_use(const struct exchange *e)
 	return to < here + NEAR && here - NEAR < to + e->bytes;
 }
 
-/* `from` is unmapped in any case. */
+/* `from` is unmapped in any case. No signal handler of this thread writes there meanwhile. */
 static int exchange(void *from, void *to, size_t bytes, enum how how, void *snapshot)
 {
 	struct exchange e = {from, to, snapshot, bytes, how, 0};
+	sigset_t all, before;
 
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (is_in_use(&e))
 		exchange_aside(&e);
 	else
 		do_exchange(&e);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (e.err)
 		munmap(from, bytes);
 	return e.err;

@@ -100,12 +100,11 @@ static int open_transport(struct client_process *p)
 
 int client_process_open(struct client_process *p, int pid)
 {
-	int err;
+	int err, guarded = vcuda_own_descriptor_guard();
 
 	*p = (struct client_process){.pid = pid, .own.fd = -1};
-	vcuda_own_descriptor_guard();
 	err = open_transport(p);
-	vcuda_own_descriptor_unguard();
+	vcuda_own_descriptor_unguard(guarded);
 	return err;
 }
 

@@ -177,15 +177,12 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 
 static int exchange(struct local_transport *t, struct vcuda_channel_message *m, int sent, int *fds, unsigned int wanted)
 {
-	int err, cancel_state;
+	int err, guarded = vcuda_own_descriptor_guard();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&t->lock);
-	vcuda_own_descriptor_guard();
 	err = exchange_locked(t, m, sent, fds, wanted);
-	vcuda_own_descriptor_unguard();
 	pthread_mutex_unlock(&t->lock);
-	pthread_setcancelstate(cancel_state, NULL);
+	vcuda_own_descriptor_unguard(guarded);
 	return err;
 }
 
@@ -224,7 +221,8 @@ static int attach(struct local_transport *t)
 /* Without one all goes on: the process has no more. */
 static void make_reserve(struct local_transport *t)
 {
-	int fd = fcntl(t->socket.fd, F_DUPFD_CLOEXEC, 3);
+	/* A file of the application's may have the number. */
+	int fd = vcuda_own_descriptor_is_there(&t->socket) ? fcntl(t->socket.fd, F_DUPFD_CLOEXEC, 3) : -1;
 
 	if (fd >= 0)
 		vcuda_own_descriptor_take(&t->reserve, fd);
@@ -247,7 +245,7 @@ static int open_guarded(struct local_transport *t, const char *where)
 static int local_open(struct client_transport **transport, const char *where)
 {
 	struct local_transport *t = calloc(1, sizeof(*t));
-	int err;
+	int err, guarded;
 
 	if (!t)
 		return -ENOMEM;
@@ -255,9 +253,9 @@ static int local_open(struct client_transport **transport, const char *where)
 	t->socket.fd = t->doorbell.fd = t->reserve.fd = -1;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->reserve_lock, NULL);
-	vcuda_own_descriptor_guard();
+	guarded = vcuda_own_descriptor_guard();
 	err = open_guarded(t, where);
-	vcuda_own_descriptor_unguard();
+	vcuda_own_descriptor_unguard(guarded);
 	if (!err) {
 		*transport = &t->base;
 		return 0;
@@ -325,28 +323,32 @@ static bool is_full(void)
 
 /*
  * Between these two calls memory is shared, which takes a descriptor for a moment. A process that has as many as it may
- * have gets the reserve's, one thread at a time. begin() returns whether it is lent, for end().
+ * have gets the reserve's, one thread at a time.
  */
-static bool begin_sharing(struct local_transport *t)
-{
+struct sharing {
 	bool lent;
+	int guarded;
+};
 
-	vcuda_own_descriptor_guard();
-	lent = is_full();
-	if (lent) {
+static struct sharing begin_sharing(struct local_transport *t)
+{
+	struct sharing s = {.guarded = vcuda_own_descriptor_guard()};
+
+	s.lent = is_full();
+	if (s.lent) {
 		pthread_mutex_lock(&t->reserve_lock);
 		vcuda_own_descriptor_close(&t->reserve);
 	}
-	return lent;
+	return s;
 }
 
-static void end_sharing(struct local_transport *t, bool lent)
+static void end_sharing(struct local_transport *t, struct sharing s)
 {
-	if (lent) {
+	if (s.lent) {
 		make_reserve(t);
 		pthread_mutex_unlock(&t->reserve_lock);
 	}
-	vcuda_own_descriptor_unguard();
+	vcuda_own_descriptor_unguard(s.guarded);
 }
 
 static int request_mapping(struct local_transport *t, void *address, size_t bytes, int *memfd)
@@ -390,10 +392,10 @@ static int create_shared(struct client_transport *t, void *address, size_t bytes
 
 static int local_mapping_create(struct client_transport *t, void *address, size_t bytes)
 {
-	bool lent = begin_sharing(of(t));
+	struct sharing sharing = begin_sharing(of(t));
 	int err = create_shared(t, address, bytes);
 
-	end_sharing(of(t), lent);
+	end_sharing(of(t), sharing);
 	return err;
 }
 
@@ -447,10 +449,10 @@ static int share_existing(struct client_transport *t, void *address, size_t byte
 static int local_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
 				  enum client_mapping_release *pages)
 {
-	bool lent = begin_sharing(of(t));
+	struct sharing sharing = begin_sharing(of(t));
 	int err = share_existing(t, address, bytes, writable, pages);
 
-	end_sharing(of(t), lent);
+	end_sharing(of(t), sharing);
 	return err;
 }
 

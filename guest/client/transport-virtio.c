@@ -46,12 +46,11 @@ static int do_ioctl(struct client_transport *t, unsigned long request, void *arg
 
 static int open_device(struct vcuda_own_descriptor *device, const char *path)
 {
-	int fd, err;
+	int fd, err, guarded = vcuda_own_descriptor_guard();
 
-	vcuda_own_descriptor_guard();
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	err = fd < 0 ? -errno : vcuda_own_descriptor_take(device, fd);
-	vcuda_own_descriptor_unguard();
+	vcuda_own_descriptor_unguard(guarded);
 	return err;
 }
 

@@ -4,6 +4,7 @@
  * pointer of such memory is its host pointer.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -262,7 +263,7 @@ static CUresult register_claimed(struct libcuda_range *r)
 	return finish(r, r->flags | CU_MEMHOSTREGISTER_DEVICEMAP);
 }
 
-VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 {
 	CUresult result = libcuda_require_context();
 	struct libcuda_range r = {
@@ -274,7 +275,7 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!p || !bytes || flags & ~(unsigned int)REGISTER_FLAGS || r.start + bytes + PAGE < r.start)
+	if (!p || !bytes || flags & ~(unsigned int)REGISTER_FLAGS || bytes > UINT64_MAX - PAGE - r.start)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
 		vcuda_log_once("memory of other devices (CU_MEMHOSTREGISTER_IOMEMORY) cannot be registered");
@@ -294,7 +295,7 @@ VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 	return result;
 }
 
-VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
+static CUresult host_unregister(void *p)
 {
 	CUresult result = libcuda_require_context();
 	struct libcuda_range r;
@@ -306,6 +307,29 @@ VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (!libcuda_range_find((uintptr_t)p, &r) || !(r.kind & LIBCUDA_RANGE_ON_HOST))
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	return release_range((uintptr_t)p, LIBCUDA_RANGE_REGISTERED, CUDA_ERROR_INVALID_VALUE);
+}
+
+/* A thread that were cancelled between claims and mappings would leave them behind. */
+VCUDA_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+{
+	CUresult result;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	result = host_register(p, bytes, flags);
+	pthread_setcancelstate(cancel_state, NULL);
+	return result;
+}
+
+VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
+{
+	CUresult result;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	result = host_unregister(p);
+	pthread_setcancelstate(cancel_state, NULL);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)

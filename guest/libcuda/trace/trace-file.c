@@ -11,12 +11,11 @@
 
 static bool reopen(struct libcuda_trace_file *f)
 {
-	int fd, err;
+	int fd, err, guarded = vcuda_own_descriptor_guard();
 
-	vcuda_own_descriptor_guard();
 	fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	err = fd < 0 ? -errno : vcuda_own_descriptor_take(&f->own, fd);
-	vcuda_own_descriptor_unguard();
+	vcuda_own_descriptor_unguard(guarded);
 	if (err)
 		errno = -err;
 	return !err;

@@ -24,7 +24,7 @@
 
 #define SKIPPED 77
 #ifndef PATIENCE_S
-#define PATIENCE_S 300 /* for what hangs */
+#define PATIENCE_S 120 /* for what hangs */
 #endif
 #define TEXT "what the program wrote"
 
