@@ -204,7 +204,7 @@ static bool check_form(struct ptx_parser *p, const struct ptx_token *name, const
 	char why[160];
 
 	*operands = NULL;
-	if (p->around || !p->dialect.target || name->text[0] == '.' || name->text[0] == '%' ||
+	if (p->around || !p->dialect.target || p->dialect.version > PTX_FORMS_VERSION || name->text[0] == '.' || name->text[0] == '%' ||
 	    ptx_form_legal(name->text, name->length, &p->dialect, operands, why, sizeof(why)))
 		return true;
 	p->token.line = name->line;

@@ -141,13 +141,16 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
-/* Is the PTX no newer than the driver, and for this device? */
-static CUresult check_dialect(const char *text, size_t length)
+/*
+ * Is the PTX for this device, and, where it is text, no newer than the driver? What a fatbin of a newer minor version
+ * holds beside machine code is not looked at natively.
+ */
+static CUresult check_dialect(const char *text, size_t length, bool is_text)
 {
 	struct ptx_dialect dialect;
 
 	ptx_dialect_read(&dialect, text, length);
-	if (dialect.version > NEWEST_PTX) {
+	if (is_text && dialect.version > NEWEST_PTX) {
 		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is '%u.%u'",
 			  dialect.version_line, dialect.version / 10, dialect.version % 10, NEWEST_PTX / 10,
 			  NEWEST_PTX % 10);
@@ -161,12 +164,12 @@ static CUresult check_dialect(const char *text, size_t length)
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult check_dialects(const struct softgpu_image *image)
+static CUresult check_dialects(const struct softgpu_image *image, bool is_text)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned int n = 0; n < image->count && result == CUDA_SUCCESS; n++)
-		result = check_dialect(image->part[n].text, image->part[n].length);
+		result = check_dialect(image->part[n].text, image->part[n].length, is_text);
 	return result;
 }
 
@@ -234,7 +237,7 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 		result = read_text(data, bound, image);
 	}
 	if (result == CUDA_SUCCESS)
-		result = check_dialects(image);
+		result = check_dialects(image, magic != FATBIN_MAGIC);
 	if (result != CUDA_SUCCESS)
 		softgpu_image_free(image);
 	return result;

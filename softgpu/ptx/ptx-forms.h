@@ -12,6 +12,9 @@
 
 #include "ptx/ptx-dialect.h"
 
+/* The newest version of PTX whose forms the table has. */
+#define PTX_FORMS_VERSION 90
+
 /*
  * False: the name is not PTX, or not for this dialect. `why`, of `room` bytes, then says so as ptxas does. True: *operands
  * is what the operands are, as in ptx-opcodes.h, or NULL: the table does not say it.

@@ -487,9 +487,9 @@ int main(int argc, char **argv)
 		PART(stores);
 		PART(reductions);
 		PART(sums);
-		/* machine code for sm_90a is Hopper's only; the software GPU takes all texts */
+		/* Code for sm_90a is Hopper's only. */
 		OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
-		if (major == 9 || major == 13)
+		if (major == 9)
 			PART(remade);
 		PART(mistakes);
 		PART(limits);
