@@ -189,16 +189,20 @@ static unsigned int filled_from(const struct softgpu_heap *h, unsigned int list)
 	return LISTS;
 }
 
+/* A kernel that makes many blocks of nearly that size gets no memory rather than hold up the others. */
+#define MOST_LOOKS 1024
+
 /* All blocks of later lists are large enough; of the size's own list some may be. */
 static uint32_t find(const struct softgpu_heap *h, uint32_t units)
 {
 	unsigned int list = filled_from(h, list_of(units) + 1);
-	uint32_t unit;
+	uint32_t unit, looks = MOST_LOOKS;
 
 	if (list < LISTS)
 		return h->first[list];
-	for (unit = h->first[list_of(units)]; unit != NONE && h->size[unit] < units;)
-		unit = h->next[unit];
+	for (unit = h->first[list_of(units)]; unit != NONE && h->size[unit] < units; unit = h->next[unit])
+		if (!--looks)
+			return NONE;
 	return unit;
 }
 
