@@ -53,7 +53,7 @@ static int find(unsigned int bits, uint64_t **words)
 
 	*words = NULL;
 	if (cuInit(0) != CUDA_SUCCESS)
-		return use_own();
+		return RAND_SUCCESS;
 	result = cuVcudaRandomScrambles(bits, 0, bits + 1, first);
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
 		return use_own();
