@@ -155,7 +155,7 @@ static void take_descriptor(const char *path)
 	char link[32], to[4096];
 	int taken = 0;
 
-	for (int fd = 3; fd < 64; fd++) {
+	for (int fd = 3; fd < 4096; fd++) {
 		ssize_t n;
 
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

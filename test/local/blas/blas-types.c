@@ -176,7 +176,7 @@ static void rank_k(bool hermitian, char from, int64_t most)
 		 int64_t) = blas_function(hermitian ? "=CherkEx" : "=CsyrkEx");
 	/* sizes as NVIDIA's library wants them of integers */
 	int64_t n = random_below(most / 4) * 4, k = random_below(most / 4) * 4;
-	int other = hermitian ? 2 : 1, op = random_below(2) ? other : 0;
+	int other = hermitian ? 2 : 1, op = random_below(2) ? other : 0, status;
 	const struct element *before = now.e;
 	struct matrix a, c;
 	cplx alpha, beta;
@@ -200,10 +200,16 @@ static void rank_k(bool hermitian, char from, int64_t most)
 			if (index >= 0)
 				c.o.now[index] = alpha * sum + (beta == 0 ? 0 : beta * matrix_get(&c, i, j));
 		}
-	CHECK(!f(blas_handle, c.uplo, op, n, k, hermitian ? real_scalar(creal(alpha)) : scalar(alpha), a.o.address,
-		 a.o.e->type, a.ld, hermitian ? real_scalar(creal(beta)) : scalar(beta), c.o.address, c.o.e->type,
-		 c.ld));
-	operand_check(&c.o, from == 'E' ? 1e4 : 60, "syrkEx, herkEx");
+	status = f(blas_handle, c.uplo, op, n, k, hermitian ? real_scalar(creal(alpha)) : scalar(alpha), a.o.address,
+		   a.o.e->type, a.ld, hermitian ? real_scalar(creal(beta)) : scalar(beta), c.o.address, c.o.e->type,
+		   c.ld);
+	/* NVIDIA's library has no kernel for some leading dimensions of integers, and says so. */
+	if (from == 'E' && status == 15 && blas_may_lack()) {
+		fprintf(stderr, "not there: rank %d of %d with ld %d\n", (int)k, (int)n, (int)a.ld);
+	} else {
+		CHECK(!status);
+		operand_check(&c.o, from == 'E' ? 1e4 : 60, "syrkEx, herkEx");
+	}
 	operand_free(&a.o);
 	operand_free(&c.o);
 }

@@ -267,6 +267,13 @@ bool blas_is_software(void)
 	return strstr(name, "Software") != NULL;
 }
 
+static bool is_theirs;
+
+bool blas_may_lack(void)
+{
+	return is_theirs || !blas_is_software();
+}
+
 static void start(const char *name)
 {
 	CUcontext context;
@@ -274,6 +281,7 @@ static void start(const char *name)
 	int (*create)(void **), (*set_stream)(void *, CUstream);
 
 	CHECK(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context));
+	is_theirs = strchr(name, '/');
 	library = dlopen(name, RTLD_NOW);
 	if (!library)
 		blas_fail(__FILE__, __LINE__, dlerror());

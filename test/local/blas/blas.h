@@ -50,6 +50,9 @@ extern void *blas_handle;
 /* Whether it computes on the software GPU, whatever the library. */
 bool blas_is_software(void);
 
+/* The library is NVIDIA's, or a GPU's: it may lack what ours has. Not for cuBLASLt, which has lt_may_lack(). */
+bool blas_may_lack(void);
+
 void blas_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 
 /* The function cublas<name> of the setting: a * in the name is the type's letter, a ^ the name of one that gives a
