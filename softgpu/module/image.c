@@ -151,7 +151,8 @@ static CUresult check_dialect(const char *text, size_t length, bool is_text)
 
 	ptx_dialect_read(&dialect, text, length);
 	if (is_text && dialect.version > NEWEST_PTX) {
-		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is '%u.%u'",
+		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is "
+			  "'%u.%u'",
 			  dialect.version_line, dialect.version / 10, dialect.version % 10, NEWEST_PTX / 10,
 			  NEWEST_PTX % 10);
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
