@@ -87,7 +87,7 @@ static CUresult refuse(const struct survey *s)
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entry)
+static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entry, bool beside_machine_code)
 {
 	char *text;
 	size_t length;
@@ -109,6 +109,7 @@ static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entr
 	image->bytes += length;
 	image->relocatable |= entry->relocatable;
 	image->part[image->count].text = text;
+	image->part[image->count].beside_machine_code = beside_machine_code;
 	/* PTX ends at a NUL or at the entry's end. */
 	image->part[image->count++].length = strnlen(text, length);
 	return CUDA_SUCCESS;
@@ -128,7 +129,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	do {
 		result = survey(&reader, &s);
 		if (result == CUDA_SUCCESS && s.found)
-			result = add(image, &s.best);
+			result = add(image, &s.best, s.elf);
 		else if (!refused.newer)
 			refused = s;
 		if (result != CUDA_SUCCESS)
@@ -141,16 +142,13 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
-/*
- * Is the PTX for this device, and, where it is text, no newer than the driver? What a fatbin of a newer minor version
- * holds beside machine code is not looked at natively.
- */
-static CUresult check_dialect(const char *text, size_t length, bool is_text)
+/* Is the PTX no newer than the driver, where a driver would compile it, and for this device? */
+static CUresult check_dialect(const char *text, size_t length, bool may_be_newer)
 {
 	struct ptx_dialect dialect;
 
 	ptx_dialect_read(&dialect, text, length);
-	if (is_text && dialect.version > NEWEST_PTX) {
+	if (!may_be_newer && dialect.version > NEWEST_PTX) {
 		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is "
 			  "'%u.%u'",
 			  dialect.version_line, dialect.version / 10, dialect.version % 10, NEWEST_PTX / 10,
@@ -165,12 +163,12 @@ static CUresult check_dialect(const char *text, size_t length, bool is_text)
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult check_dialects(const struct softgpu_image *image, bool is_text)
+static CUresult check_dialects(const struct softgpu_image *image)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned int n = 0; n < image->count && result == CUDA_SUCCESS; n++)
-		result = check_dialect(image->part[n].text, image->part[n].length, is_text);
+		result = check_dialect(image->part[n].text, image->part[n].length, image->part[n].beside_machine_code);
 	return result;
 }
 
@@ -183,6 +181,7 @@ static CUresult read_text(const char *text, size_t bound, struct softgpu_image *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->part[0].text = copy;
 	image->part[0].length = length;
+	image->part[0].beside_machine_code = false;
 	image->count = 1;
 	return CUDA_SUCCESS;
 }
@@ -202,6 +201,7 @@ static CUresult add_device_runtime(struct softgpu_image *image)
 	if (!image->part[image->count].text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->bytes += length;
+	image->part[image->count].beside_machine_code = false;
 	image->part[image->count++].length = length;
 	return CUDA_SUCCESS;
 }
@@ -238,7 +238,7 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 		result = read_text(data, bound, image);
 	}
 	if (result == CUDA_SUCCESS)
-		result = check_dialects(image, magic != FATBIN_MAGIC);
+		result = check_dialects(image);
 	if (result != CUDA_SUCCESS)
 		softgpu_image_free(image);
 	return result;

@@ -18,6 +18,7 @@ struct softgpu_image {
 	struct {
 		char *text; /* NUL-terminated */
 		size_t length;
+		bool beside_machine_code; /* a driver takes that, and does not look at this text */
 	} part[SOFTGPU_IMAGE_TEXTS];
 };
 

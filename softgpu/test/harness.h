@@ -148,7 +148,7 @@ static __attribute__((unused)) void run_binary(const char *text, unsigned bits)
 #define HEAD32(body) PTX_BINARY_32(LOAD32 body "st.global.b32 [%l3], %x;\nret;\n")
 #define HEAD64(body) PTX_BINARY_64(LOAD64 body "st.global.b64 [%l3], %x;\nret;\n")
 #define REGISTERS                                                                                                      \
-	PTX_HEAD ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"                                      \
+	PTX_HEAD_A ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"                                    \
 		 ".reg .pred %p<8>;\n.reg .b16 %h<8>;\n.reg .b32 %r<16>;\n.reg .f32 %f<8>;\n.reg .f64 %d<8>;\n"        \
 		 ".reg .b64 %l<16>;\nld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_in];\nmov.u32 %r1, %tid.x;\n"
 #define PTX_BINARY_32(body) REGISTERS ".reg .b32 %a, %b, %x;\nmul.wide.u32 %l3, %r1, 4;\n" body "}\n"

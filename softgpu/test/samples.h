@@ -4,6 +4,8 @@
 #define VCUDA_TEST_PTX_SAMPLES_H
 
 #define PTX_HEAD ".version 9.0\n.target sm_100\n.address_size 64\n"
+/* With the instructions of that architecture alone. A device takes no such text for another architecture. */
+#define PTX_HEAD_A ".version 9.0\n.target sm_100a\n.address_size 64\n"
 
 static const char sample_vector_add[] = PTX_HEAD
 	".visible .entry add(\n"

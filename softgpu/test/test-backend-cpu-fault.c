@@ -38,7 +38,7 @@ static int log_file, terminal, output_file, output;
 	"	div." sign bits " %" r "3, %" r "2, %" r "1;\n	st.global.b" bits " [%rd1+" at "], %" r "3;\n"         \
 	"	rem." sign bits " %" r "3, %" r "2, %" r "1;\n	st.global.b" bits " [%rd1+8+" at "], %" r "3;\n"
 
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
 	".const .align 4 .u32 fixed = 5;\n"
 	".global .align 1 .b8 claim[6] = {110, 32, 62, 32, 48, 0};\n"        /* n > 0 */
 	".global .align 1 .b8 source[5] = {97, 46, 99, 117, 0};\n"           /* a.cu */

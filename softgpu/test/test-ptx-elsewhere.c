@@ -111,13 +111,13 @@ static void ends_without(void **state)
 static void says_what_is_wrong(void **state)
 {
 	struct ptx_error here, there;
-	struct ptx_module *m = load_binary(HEAD32("nonsense.u32 %x, %a, %b;\n"), 32);
+	struct ptx_module *m = load_binary(HEAD32("multimem.ld_reduce.global.add.u32 %x, [%l1];\n"), 32);
 
 	(void)state;
 	assert_int_equal(prepare(m, &there), PTX_NOT_SUPPORTED);
 	ptx_module_destroy(m);
 	vcuda_cpu_compile_with(NULL);
-	m = load_binary(HEAD32("nonsense.u32 %x, %a, %b;\n"), 32);
+	m = load_binary(HEAD32("multimem.ld_reduce.global.add.u32 %x, [%l1];\n"), 32);
 	assert_int_equal(prepare(m, &here), PTX_NOT_SUPPORTED);
 	ptx_module_destroy(m);
 	vcuda_cpu_compile_with(&compiler);

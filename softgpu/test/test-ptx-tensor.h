@@ -96,7 +96,7 @@ static __attribute__((unused)) uint64_t swizzled(const struct tensor *t, uint64_
 	return line * 128 + (chunk ^ line % group) * 16 + at % 16;
 }
 
-static __attribute__((unused)) const char head[] = PTX_HEAD
+static __attribute__((unused)) const char head[] = PTX_HEAD_A
 	".visible .const .align 64 .b8 fixed[128];\n"
 	".visible .entry test(.param .align 128 .b8 map[128], .param .u64 p_out, .param .u64 p_offset, .param .u64 "
 	"p_threads,\n"

@@ -3,7 +3,7 @@
 #include "softgpu/test/harness.h"
 
 #define KERNEL(body)                                                                                                   \
-	".version 7.0\n.target sm_70\n.address_size 64\n"                                                              \
+	".version 7.0\n.target sm_80\n.address_size 64\n"                                                              \
 	".shared .align 4 .b32 flag;\n.shared .align 4 .b8 row[1024];\n"                                              \
 	".visible .entry k(.param .u64 k_out)\n{\n"                                                                    \
 	".reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %rd<8>;\n"                                                      \
@@ -194,7 +194,7 @@ static bool claim(void *owner, uint64_t *index)
 
 /* Every block waits until all have come, three times over: all run on this one thread. */
 static const char grid_barrier[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".version 7.0\n.target sm_80\n.address_size 64\n"
 	".visible .entry k(.param .u64 k_out)\n{\n"
 	".reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>;\n"
 	"ld.param.u64 %rd1, [k_out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %nctaid.x;\nmov.u32 %r3, 0;\n"
