@@ -132,6 +132,9 @@ static int make_step(struct client_process *p, enum vcuda_process_action action,
 		nanosleep(&nap, NULL);
 		nap.tv_nsec = 2 * nap.tv_nsec < LONGEST_NAP_NS ? 2 * nap.tv_nsec : LONGEST_NAP_NS;
 		err = client_process_act(p, VCUDA_PROCESS_GET_STATE, 0);
+		/* A process that goes on may end at once. */
+		if (err == -ESRCH && action == VCUDA_PROCESS_UNLOCK)
+			return 0;
 	}
 	if (err || p->failure)
 		return err ? err : -(int)p->failure;
