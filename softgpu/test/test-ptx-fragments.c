@@ -532,14 +532,18 @@ static void refused(void **state)
 	struct ptx_module *m;
 	struct ptx_error error;
 	const struct ptx_binary *binary;
+	enum ptx_status status;
 	uint32_t block[3] = {32, 1, 1};
 	char text[4096];
 
 	(void)state;
 	for (size_t n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
 		snprintf(text, sizeof(text), "%s.reg .b32 %%q<8>;\n%s;\nret;\n}\n", REGISTERS, bad[n]);
-		if (ptx_module_create(text, strlen(text), &m, &error) != PTX_OK)
+		status = ptx_module_create(text, strlen(text), &m, &error);
+		if (status != PTX_OK) {
+			assert_int_equal(status, PTX_INVALID);
 			continue;
+		}
 		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
 		assert_non_null(strstr(error.text, bad[n][0] == 'l' ? "ldmatrix" : "mma"));
 		ptx_module_destroy(m);
