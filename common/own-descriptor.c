@@ -25,8 +25,8 @@ static struct {
 } guard;
 
 /*
- * What tells a file of ours from others of its kind that have no inode of their own, as eventfds: the signal that it
- * would send. It sends none. Each library has a number of its own.
+ * Eventfds share one inode. The signal that a file would send tells a file of ours from the others. It sends none. The
+ * number depends on the library.
  */
 static int mark(void)
 {

@@ -16,7 +16,7 @@
 /* The C library's: the end of the first thread's stack. */
 extern void *__libc_stack_end;
 
-/* Of a file's private pages those that a program writes to are as its other memory. */
+/* Private pages of a file count as other memory if the program can write to them. */
 static bool is_code_or_constant(const struct client_proc_map *m)
 {
 	return m->inode && (m->prot[1] != 'w' || m->prot[2] == 'x');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process has mapped where. Kernels since 6.11 are asked for each mapping; of others /proc/self/maps is read
- * from its begin, which takes longer the more mappings there are.
+ * The process's mappings. Kernels since 6.11 are asked for each mapping. With others /proc/self/maps is read from its
+ * begin, which takes longer with more mappings.
  */
 #ifndef VCUDA_PROC_MAPS_H
 #define VCUDA_PROC_MAPS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kinds of operands an instruction may have: registers, numbers, names, addresses, vectors. The letters are those of
- * ptx-opcodes.h. Where PTX's chapters leave it open it is as ptxas has it.
+ * The kinds of operands that an instruction takes: registers, numbers, names, addresses, vectors. The letters are those
+ * of ptx-opcodes.h. ptxas decides where the PTX ISA leaves a kind open.
  */
 #include <string.h>
 

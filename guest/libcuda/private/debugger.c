@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcuda.so.1 exports for CUDA debuggers. They find it by name in a process's symbol table, write some of the
+ * The exports for CUDA debuggers. Debuggers find them by name in a process's symbol table, write some of the
  * data, and set breakpoints on the two functions that report errors. No debugger is served here: the data stays as a
  * debugger leaves it, and the functions of the debugger's interface answer CUDBG_ERROR_NOT_SUPPORTED.
  *
@@ -17,7 +17,7 @@
 #define WORD(name) PUBLIC uint32_t name
 #define LONG(name) PUBLIC uint64_t name
 
-/* What a debugger says of itself. */
+/* A debugger writes these about itself. */
 WORD(cudbgApiClientPid);
 WORD(cudbgApiClientRevision);
 WORD(cudbgDebuggerCapabilities);
@@ -30,7 +30,7 @@ WORD(cudbgReportDriverApiErrorFlags);
 WORD(cudbgRpcEnabled);
 WORD(cudbgSessionId);
 
-/* What the driver would say. */
+/* NVIDIA's driver writes these for a debugger. */
 WORD(cudbgAttachHandlerAvailable);
 WORD(cudbgDebuggerInitialized);
 WORD(cudbgDetachSuspendedDevicesMask);

@@ -19,7 +19,7 @@ static const struct {
 	[VCUDA_PROCESS_UNLOCK] = {DAEMON_GATE_CLOSED, DAEMON_GATE_OPEN},
 };
 
-/* Of the same guest process: process numbers of a VM and of local programs are of different kernels or namespaces. */
+/* Both gates belong to one guest process. A VM's process may have the number of a local program. */
 static bool is_of_process(const struct daemon_gate *gate, const struct daemon_gate *other)
 {
 	return *gate->guest_pid == *other->guest_pid && container_of(gate, struct daemon_worker, gate)->ops ==
