@@ -33,7 +33,7 @@
 
 #define MEMORY_LEASE 9
 #define MEMORY_LEAST_LEASE_NS 2000000000ull
-#define MEMORY_MOST_LEASE_NS 60000000000ull
+#define MEMORY_MOST_LEASE_NS 600000000000ull
 
 /* No way out or in counts as longer than this, and so much more for each byte. */
 #define MEMORY_MOVE_LEAST_NS 10000000000ull

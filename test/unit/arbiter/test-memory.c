@@ -341,6 +341,10 @@ static void test_bounds(void **state)
 	assert_true(a->vm.out_ns <= 11 * SECOND);
 	memory_came_in(&a->vm, UINT64_MAX, now);
 	assert_true(a->vm.in_ns <= 11 * SECOND);
+	assert_int_equal(a->vm.lease_until, now + MEMORY_LEASE * (a->vm.out_ns + a->vm.in_ns));
+	memory_went_out(&a->vm, 700, 1000000 * SECOND);
+	a->vm.bytes = 5000000000;
+	memory_came_in(&a->vm, UINT64_MAX, now);
 	assert_int_equal(a->vm.lease_until, now + MEMORY_MOST_LEASE_NS);
 	memory_went_out(&a->vm, UINT64_MAX, UINT64_MAX);
 	assert_true(memory_longest_wait(&memory) == 0);
