@@ -100,6 +100,7 @@ static void hold_all(struct turns *turns, uint64_t now)
 
 static void end_turn(struct turns *turns, uint64_t now)
 {
+	turns->holder->rests = !turns->holder->active;
 	set_may_run(turns, turns->holder, false, now);
 	turns->holder = NULL;
 }
@@ -124,6 +125,13 @@ static uint64_t wait_for_drain(struct turns *turns, uint64_t now)
 
 static void begin_turn(struct turns *turns, struct turns_vm *vm, uint64_t length, uint64_t now)
 {
+	vcuda_list_for_each (entry, &turns->vms) {
+		struct turns_vm *other = container_of(entry, struct turns_vm, entry);
+
+		if (other->rests && !other->active && other->credit > 0)
+			other->credit = 0;
+		other->rests = false;
+	}
 	turns->holder = vm;
 	turns->turn_end = now + length;
 	set_may_run(turns, vm, true, now);
@@ -144,16 +152,46 @@ static void earn(const struct turns *turns, struct turns_vm *vm, uint64_t shares
 		vm->credit = most;
 }
 
+/* The rest of the VM's turn is not lost: nobody else has had one meanwhile. */
+static bool goes_on(const struct turns_vm *vm)
+{
+	return vm->rests && vm->credit >= (int64_t)TURNS_LEAST_NS;
+}
+
+/*
+ * A turn for the only VM with work, which earns nothing by that. It waits for as long as it owes, for a quantum at most:
+ * others that pause for a moment would wait for what it begins. Returns when the turn can begin; 0: it has begun.
+ */
+static uint64_t choose_only(struct turns *turns, struct turns_vm *vm, uint64_t now)
+{
+	uint64_t owes = vm->credit < 0 ? (uint64_t)-vm->credit : 0;
+	uint64_t from = turns->several_at + (owes < turns->quantum ? owes : turns->quantum);
+
+	if (from > now)
+		return from;
+	begin_turn(turns, vm, vm->credit > (int64_t)TURNS_LEAST_NS ? (uint64_t)vm->credit : TURNS_LEAST_NS, now);
+	return 0;
+}
+
 /*
  * Gives VM after VM its part of a quantum until one can have a turn. Each goes to the end of the order then, with a
- * turn or without one: in a round each earns one part.
+ * turn or without one: in a round each earns one part. Returns when a turn can begin if none has; UINT64_MAX: not by
+ * time alone.
  */
-static void choose(struct turns *turns, uint64_t shares, uint64_t now)
+static uint64_t choose(struct turns *turns, unsigned int active, uint64_t shares, uint64_t now)
 {
-	bool any = false;
+	struct turns_vm *any = NULL;
 
-	vcuda_list_for_each (entry, &turns->vms)
-		any |= can_have_turn(container_of(entry, struct turns_vm, entry));
+	vcuda_list_for_each (entry, &turns->vms) {
+		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
+
+		if (can_have_turn(vm) && (!any || goes_on(vm)))
+			any = vm;
+	}
+	if (any && active == 1)
+		return choose_only(turns, any, now);
+	if (any && goes_on(any))
+		begin_turn(turns, any, (uint64_t)any->credit, now);
 	while (any && !turns->holder) {
 		struct turns_vm *vm = container_of(turns->vms.next, struct turns_vm, entry);
 
@@ -165,6 +203,7 @@ static void choose(struct turns *turns, uint64_t shares, uint64_t now)
 		if (can_have_turn(vm) && vm->credit >= (int64_t)TURNS_LEAST_NS)
 			begin_turn(turns, vm, (uint64_t)vm->credit, now);
 	}
+	return UINT64_MAX;
 }
 
 /* Gives a VM that is overdue its short turn. Returns when the next one of those is due; UINT64_MAX: there is none. */
@@ -187,10 +226,11 @@ static uint64_t choose_overdue(struct turns *turns, uint64_t now)
 	return next;
 }
 
-/* The part of turns_step() for VMs that take turns. `others`: a VM without the turn has work. */
-static uint64_t take_turns(struct turns *turns, uint64_t shares, bool others, uint64_t now)
+/* The part of turns_step() for VMs that take turns. */
+static uint64_t take_turns(struct turns *turns, unsigned int active, uint64_t shares, uint64_t now)
 {
-	uint64_t until;
+	bool others = active > (turns->holder && turns->holder->active);
+	uint64_t until, from = UINT64_MAX;
 
 	if (turns->holder && others && (!turns->holder->active || now >= turns->turn_end))
 		end_turn(turns, now);
@@ -201,8 +241,10 @@ static uint64_t take_turns(struct turns *turns, uint64_t shares, bool others, ui
 		return until;
 	until = choose_overdue(turns, now);
 	if (!turns->holder)
-		choose(turns, shares, now);
-	return turns->holder ? turns->turn_end : until;
+		from = choose(turns, active, shares, now);
+	if (turns->holder)
+		return turns->turn_end;
+	return from < until ? from : until;
 }
 
 unsigned int turns_overdue(const struct turns *turns)
@@ -231,7 +273,7 @@ uint64_t turns_step(struct turns *turns, uint64_t now)
 	}
 	if (!turns->exclusive)
 		hold_all(turns, now);
-	until = take_turns(turns, shares, active > (turns->holder && turns->holder->active), now);
+	until = take_turns(turns, active, shares, now);
 	return until < open ? until : open;
 }
 
@@ -260,8 +302,8 @@ void turns_remove(struct turns *turns, struct turns_vm *vm, uint64_t now)
 void turns_set_active(struct turns *turns, struct turns_vm *vm, bool active, uint64_t now)
 {
 	charge(turns, now);
-	/* A VM without work earns nothing, and keeps what it owes. */
-	if (!active && vm->credit > 0)
+	/* A VM without work earns nothing, and keeps what it owes. Its turn goes on if it has work again soon. */
+	if (!active && vm->credit > 0 && vm != turns->holder && !vm->rests)
 		vm->credit = 0;
 	vm->active = active;
 }

@@ -44,6 +44,7 @@ struct turns_vm {
 	bool may_run;  /* was told so, and not to hold since */
 	bool drains;   /* was told to hold, and something of it runs */
 	bool overdue;  /* and is not waited for any more, until it has drained */
+	bool rests;    /* had no work any more in its turn, and no VM has had one since */
 	uint32_t turn; /* the number of the last HOLD */
 	uint64_t held_since, turn_began;
 	int64_t credit;

@@ -172,6 +172,33 @@ static void test_pieces_of_half_a_second_of_a_tenth(void **state)
 	check_shares(1, 500 * MS, 9, MS / 10, 240000 * MS);
 }
 
+/* Nothing is owed the less because the other one rests for a moment, as a program does between two batches. */
+static void test_short_rests(void **state)
+{
+	struct tenant *a = add(1, 500 * MS), *b = add(9, MS / 10);
+
+	(void)state;
+	b->work = 25 * MS;
+	b->rest = MS;
+	measure(240000 * MS);
+	assert_in_range(part(a), 80, 120);
+}
+
+/* A VM that is alone with its work goes on soon, whatever it owes. */
+static void test_owes_and_is_alone(void **state)
+{
+	struct tenant *a = add(1, 500 * MS), *b = add(9, MS / 10);
+
+	(void)state;
+	measure(5000 * MS);
+	b->piece = 0;
+	a->piece = MS;
+	run_for(700 * MS);
+	a->got = 0;
+	run_for(1000 * MS);
+	assert_true(a->got >= 990 * MS);
+}
+
 static void test_long_pieces_of_the_smaller_share(void **state)
 {
 	check_shares(1, 150 * MS, 3, MS, 60000 * MS);
@@ -362,6 +389,8 @@ int main(void)
 		cmocka_unit_test_setup(test_work_that_waits_for_work, begin),
 		cmocka_unit_test_setup(test_all_are_endless, begin),
 		cmocka_unit_test_setup(test_late_answer, begin),
+		cmocka_unit_test_setup(test_short_rests, begin),
+		cmocka_unit_test_setup(test_owes_and_is_alone, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
