@@ -270,15 +270,19 @@ static uint64_t end_excess(struct memory *memory, uint64_t now)
 	return UINT64_MAX;
 }
 
-/* Growth for which others went out is like a return: the next want would take the memory away unused. */
+/*
+ * Growth for which others went out is like a return: the next want would take the memory away unused. The ways of a VM
+ * that grows say little of the next ones.
+ */
 static void serve_first(struct memory *memory, struct memory_vm *vm, uint64_t now)
 {
-	bool has_waited = vm->waits;
+	bool has_waited = vm->waits, grows = is_growth(vm);
 
 	grant(memory, vm);
-	if (!has_waited || vm->state != MEMORY_IN)
+	if (!has_waited || !grows)
 		return;
-	vm->in_since = vm->idle_since = now;
+	if (vm->state == MEMORY_IN)
+		vm->in_since = vm->idle_since = now;
 	vm->lease_until = most(vm->lease_until, now + longest_lease(memory));
 }
 
@@ -399,7 +403,7 @@ void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now)
 		vm->state = MEMORY_IN;
 	vm->in_ns = move_ns(vm, took);
 	vm->in_since = vm->idle_since = now;
-	vm->lease_until = now + lease_of(vm);
+	vm->lease_until = most(vm->lease_until, now + lease_of(vm));
 }
 
 void memory_failed(struct memory_vm *vm, uint64_t now)

@@ -125,6 +125,34 @@ static void test_idle_has_no_lease(void **state)
 	assert_int_equal(b->outs, 1);
 }
 
+/* A VM whose ways were short grows by its return: the next ways are as long as those of others with as much. */
+static void test_grows_by_return(void **state)
+{
+	struct tenant *a = add(900), *b = add_with(10, 0, true);
+
+	(void)state;
+	a->way = 500 * MS;
+	memory_set_active(&a->vm, true, now);
+	memory_set_active(&b->vm, true, now);
+	for (int i = 0; i < 2; i++) {
+		want(b, 900);
+		run_for(2 * SECOND);
+		assert_true(!b->out && b->bytes == 900);
+		if (i)
+			break;
+		memory_went_out(&b->vm, 10, WAY);
+		b->out = true;
+		want(a, 900);
+		run_for(12 * SECOND);
+	}
+	b->way = 500 * MS;
+	want(a, 900);
+	run_for(5 * SECOND);
+	assert_int_equal(b->outs, 0);
+	run_for(7 * SECOND);
+	assert_int_equal(b->outs, 1);
+}
+
 /* Both wait for memory of one another. */
 static void test_two_grow(void **state)
 {
@@ -418,6 +446,7 @@ int main(void)
 		cmocka_unit_test_setup(test_largest_surplus_goes, begin),
 		cmocka_unit_test_setup(test_lease, begin),
 		cmocka_unit_test_setup(test_idle_has_no_lease, begin),
+		cmocka_unit_test_setup(test_grows_by_return, begin),
 		cmocka_unit_test_setup(test_two_grow, begin),
 		cmocka_unit_test_setup(test_refused, begin),
 		cmocka_unit_test_setup(test_cannot_go, begin),
