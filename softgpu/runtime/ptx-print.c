@@ -164,7 +164,7 @@ static size_t parse_length(struct conversion *c, const char *spec, size_t n)
 	return n + (spec[n + 1] == 'l' ? 2 : 1);
 }
 
-/* spec: from the % on, with an end. False: it is none. */
+/* spec: from the % on, with an end. False: it is none, as with a precision that is an argument. */
 static bool parse_conversion(struct printer *p, struct conversion *c, const char *spec)
 {
 	size_t n = parse_flags(c, spec);
@@ -174,6 +174,8 @@ static bool parse_conversion(struct printer *p, struct conversion *c, const char
 	if (spec[n] == '.') {
 		n++;
 		c->has_precision = true;
+		if (spec[n] == '*')
+			return false;
 		if (!parse_amount(p, spec, &n, &c->precision))
 			return false;
 	}
