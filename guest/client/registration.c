@@ -89,17 +89,6 @@ static void after_fork_in_child(void)
 
 /* ---- pages that are shared ---- */
 
-static int map_edge(struct client_transport *t, struct edge *e, bool writable)
-{
-	int err = t->ops->mapping_register(t, (void *)e->page, PAGE, true, &e->pages);
-
-	e->writable = true;
-	if (!err || writable || err == -EPIPE || err == -EBADF)
-		return err;
-	e->writable = false;
-	return t->ops->mapping_register(t, (void *)e->page, PAGE, false, &e->pages);
-}
-
 static int new_edge(struct client_transport *t, uint64_t page, bool writable)
 {
 	struct edge *e = calloc(1, sizeof(*e));
@@ -111,7 +100,8 @@ static int new_edge(struct client_transport *t, uint64_t page, bool writable)
 	e->users = 1;
 	e->is_stack = client_private_memory_is_own_stack((void *)page);
 	e->thread = pthread_self();
-	err = map_edge(t, e, writable);
+	e->writable = writable;
+	err = t->ops->mapping_register(t, (void *)page, PAGE, writable, &e->pages);
 	if (!err && !tsearch(e, &edges, compare)) {
 		t->ops->mapping_release(t, (void *)page, PAGE, e->pages);
 		err = -ENOMEM;
@@ -129,7 +119,7 @@ static int take_edge_locked(struct client_transport *t, uint64_t page, bool writ
 		watches_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 	if (!e)
 		return new_edge(t, page, writable);
-	if (writable && !e->writable)
+	if (writable != e->writable)
 		return -EFAULT;
 	e->users++;
 	return 0;

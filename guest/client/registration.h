@@ -22,8 +22,8 @@ struct client_registration {
 };
 
 /*
- * Makes it visible to the worker at the same address; on failure nothing of it is. A page that is shared is mapped
- * writable if the process can write to it, also for a registration that is only read.
+ * Makes it visible to the worker at the same address; on failure nothing of it is. -EFAULT: a part of the memory is not
+ * the process's, or a page is shared with a registration that is writable where this one is not, or the other way round.
  */
 int client_registration_map(struct client_transport *t, struct client_registration *r, bool writable);
 
