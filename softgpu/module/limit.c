@@ -23,6 +23,8 @@ static bool is_fixed(CUlimit limit)
 
 static CUresult check_limit(CUlimit limit)
 {
+	if ((unsigned int)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
 	return has_limit(limit) || is_fixed(limit) ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 

@@ -35,7 +35,7 @@ static CUresult check_array(const struct libcuda_context *context, struct libcud
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
 	texel = libcuda_texel_bytes(o->array.Format, o->array.NumChannels);
-	if (e->x % texel || box->width % texel || !fits(e->x, box->width, o->array.Width * texel) ||
+	if (!fits(e->x, box->width, o->array.Width * texel) ||
 	    !fits(e->y, box->height, at_least_one(o->array.Height)) ||
 	    !fits(e->z, box->depth, at_least_one(o->array.Depth)))
 		return CUDA_ERROR_INVALID_VALUE;

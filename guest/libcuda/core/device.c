@@ -64,7 +64,9 @@ static const struct {
 
 /* ---- which devices ---- */
 
-static void format_uuid(const CUuuid *uuid, char text[41])
+#define UUID_LENGTH 40
+
+static void format_uuid(const CUuuid *uuid, char text[UUID_LENGTH + 1])
 {
 	char *at = text + sprintf(text, "GPU-");
 
@@ -81,15 +83,17 @@ static bool is_uuid(const char *word)
 	return !strncmp(word, UUID_PREFIX, strlen(UUID_PREFIX));
 }
 
-/* The host device whose UUID begins so. -1: none, or several. */
+/* The host device whose UUID begins so, in either case; behind a whole UUID anything may stand. -1: none, or several.
+ */
 static int device_of_uuid(const struct device *all, int n, const char *word)
 {
-	char uuid[41];
+	size_t length = strnlen(word, UUID_LENGTH);
+	char uuid[UUID_LENGTH + 1];
 	int found = -1;
 
 	for (int i = 0; i < n; i++) {
 		format_uuid(&all[i].info.uuid, uuid);
-		if (strncmp(uuid, word, strlen(word)))
+		if (strncasecmp(uuid, word, length))
 			continue;
 		if (found >= 0)
 			return -1;
@@ -98,13 +102,13 @@ static int device_of_uuid(const struct device *all, int n, const char *word)
 	return found;
 }
 
-/* The host device of a number, behind which anything may stand. -1: none. */
+/* The host device of a number, of which 32 bits count, and behind which anything may stand. -1: none. */
 static int device_of_number(int n, const char *word)
 {
 	char *end;
-	long number = strtol(word, &end, 10);
+	int number = (int)strtol(word, &end, 10);
 
-	return end == word || number < 0 || number >= n ? -1 : (int)number;
+	return end == word || number < 0 || number >= n ? -1 : number;
 }
 
 /*
@@ -114,7 +118,7 @@ static int device_of_number(int n, const char *word)
 static int choose(const struct device *all, int n, const char *wanted, struct device *chosen)
 {
 	char *copy = strdup(wanted), *rest = copy, *word;
-	bool uuids = is_uuid(wanted + strspn(wanted, BLANKS));
+	bool uuids = is_uuid(wanted);
 	int k = 0;
 
 	while (copy && (word = strsep(&rest, ","))) {

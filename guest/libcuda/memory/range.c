@@ -213,9 +213,9 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 	if (!address || address + bytes < address)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!libcuda_range_find(address, &r)) {
-		if (libcuda_arena_is_device(address) && side != LIBCUDA_SIDE_HOST)
+		if (libcuda_arena_is_device(address))
 			*operand = (struct libcuda_operand){.kind = LIBCUDA_MEMORY_DEVICE, .unsure = true};
-		else if (libcuda_arena_is_device(address) || side == LIBCUDA_SIDE_DEVICE)
+		else if (side == LIBCUDA_SIDE_DEVICE)
 			return CUDA_ERROR_INVALID_VALUE;
 		return CUDA_SUCCESS;
 	}
@@ -226,7 +226,7 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 	if (r.kind & (LIBCUDA_RANGE_ON_DEVICE | LIBCUDA_RANGE_MIRROR)) {
 		operand->kind = LIBCUDA_MEMORY_DEVICE;
 		operand->unsure = r.kind == LIBCUDA_RANGE_RESERVED;
-		return inside && side != LIBCUDA_SIDE_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		return inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (inside)
 		operand->kind = LIBCUDA_MEMORY_MAPPED;

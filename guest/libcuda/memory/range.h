@@ -96,8 +96,9 @@ struct libcuda_operand {
 };
 
 /*
- * The kind of memory of the operand [address, address + bytes). CUDA_ERROR_INVALID_VALUE: the operand is elsewhere than
- * the application says, or exceeds its allocation.
+ * The kind of memory of the operand [address, address + bytes). As with NVIDIA's driver, an operand that the application
+ * calls host memory may be on the device. CUDA_ERROR_INVALID_VALUE: the operand is no memory of the device's although
+ * the application says so, or exceeds its allocation.
  */
 CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand);
 

@@ -64,10 +64,12 @@ VCUDA_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int
 		*status = e       ? CU_GET_PROC_ADDRESS_SUCCESS
 			  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
 				  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-	return e || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags)
 {
-	return cuGetProcAddress_v2(name, function, version, flags, NULL);
+	CUresult result = cuGetProcAddress_v2(name, function, version, flags, NULL);
+
+	return result == CUDA_SUCCESS && !*function ? CUDA_ERROR_NOT_FOUND : result;
 }

@@ -144,10 +144,9 @@ static const struct {
 	{"cuMemAlloc", 99000, 0, false, 1},
 	{"cuNoSuchFunction", 99000, 0, true, 1},
 	{"cuNoSuchFunction", 12000, 0, true, 1001},
-	{"cuNoSuchFunction", 12000, 0, false, 500},
+	{"cuNoSuchFunction", 12000, 0, false, 0},
 	{"cuLaunchKernelEx", 11000, 0, true, 1002},
-	{"cuLaunchKernelEx", 11000, 0, false, 500},
-	{NULL, 12000, 0, true, 1},
+	{"cuLaunchKernelEx", 11000, 0, false, 0},
 	{"cuGLGetDevices", 12000, 0, true, 1000},
 	{"cuGLGetDevices", 4000, 0, true, 1002},
 	{"cuGraphicsGLRegisterBuffer", 12000, 0, true, 1000},
@@ -166,8 +165,7 @@ static void address_codes(void)
 	int version;
 
 	for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++) {
-		snprintf(what, sizeof(what), "cuGetProcAddress(\"%s\", %d)",
-			 addresses[i].name ? addresses[i].name : "NULL", addresses[i].version);
+		snprintf(what, sizeof(what), "cuGetProcAddress(\"%s\", %d)", addresses[i].name, addresses[i].version);
 		expect(what,
 		       proc_address(addresses[i].name, addresses[i].version, addresses[i].flags,
 				    addresses[i].with_status),
@@ -179,8 +177,10 @@ static void address_codes(void)
 	expect("cuGetProcAddress(\"cuCtxSynchronize\") of 12.9 and 13.0 are one", older == newer, version < 13000);
 	expect("cuGetProcAddress of the driver's version", proc_address("cuMemAlloc", version, 0, true), 1000);
 	expect("cuGetProcAddress of the next version", proc_address("cuMemAlloc", version + 10, 0, true), 1);
-	expect("cuGetProcAddress(function = NULL)", CALL(cuGetProcAddress_v2, "cuInit", NULL, 12000, (uint64_t)0, NULL),
-	       1);
+	expect("cuGetProcAddress without a status of no function",
+	       CALL(cuGetProcAddress, "cuNoSuchFunction", &older, 12000, (uint64_t)0), CUDA_ERROR_NOT_FOUND);
+	expect("cuGetProcAddress without a status of an older version",
+	       CALL(cuGetProcAddress, "cuLaunchKernelEx", &older, 11000, (uint64_t)0), CUDA_ERROR_NOT_FOUND);
 }
 
 static void file_codes(void)
@@ -228,8 +228,8 @@ static void codes(void)
 	expect("cuGLGetDevices", CALL(cuGLGetDevices_v2, &count, devices, 4, 1), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);
 	expect("cuDevicePrimaryCtxRetain", CALL(cuDevicePrimaryCtxRetain, &context, 0), CUDA_SUCCESS);
 	expect("cuCtxSetCurrent", CALL(cuCtxSetCurrent, context), CUDA_SUCCESS);
-	expect("cuCtxGetLimit(9999)", CALL(cuCtxGetLimit, &value, 9999), CUDA_ERROR_UNSUPPORTED_LIMIT);
-	expect("cuCtxSetLimit(9999, 4)", CALL(cuCtxSetLimit, 9999, (size_t)4), CUDA_ERROR_UNSUPPORTED_LIMIT);
+	expect("cuCtxGetLimit(9999)", CALL(cuCtxGetLimit, &value, 9999), CUDA_ERROR_INVALID_VALUE);
+	expect("cuCtxSetLimit(9999, 4)", CALL(cuCtxSetLimit, 9999, (size_t)4), CUDA_ERROR_INVALID_VALUE);
 	expect("cuFuncGetName(NULL)", CALL(cuFuncGetName, &name, NULL), CUDA_ERROR_INVALID_VALUE);
 	expect("cuKernelGetName(NULL)", CALL(cuKernelGetName, &name, NULL), CUDA_ERROR_INVALID_VALUE);
 	address_codes();
@@ -243,11 +243,15 @@ static const struct {
 	const char *value;
 	int result, count;
 } visible_values[] = {
-	{"0", 0, 1},     {"0 ", 0, 1},   {"0abc", 0, 1},       {"0;1", 0, 1},      {" 0 , 1 ", 0, 1}, {"0,7", 0, 1},
-	{"00", 0, 1},    {"0x0", 0, 1},  {"+0", 0, 1},         {"0 ,1", 0, 1},     {"0.5", 0, 1},     {"0\n", 0, 1},
-	{"\t0", 0, 1},   {"%s", 0, 1},   {"%.36s", 0, 1},      {"%.14s", 0, 1},    {"%.10s", 0, 1},   {"%.5s", 0, 1},
-	{"%s,0", 0, 1},  {"0,%s", 0, 1}, {"", 100, 0},         {" ", 100, 0},      {"-1,0", 100, 0},  {"7,0", 100, 0},
-	{"1e0", 100, 0}, {"-1", 100, 0}, {"MIG-xx,0", 100, 0}, {"gpu-%s", 100, 0}, {"0,0", 101, 0},
+	{"0", 0, 1},          {"0 ", 0, 1},           {"0abc", 0, 1},  {"0;1", 0, 1},
+	{" 0 , 1 ", 0, 1},    {"0,7", 0, 1},          {"00", 0, 1},    {"0x0", 0, 1},
+	{"+0", 0, 1},         {"0 ,1", 0, 1},         {"0.5", 0, 1},   {"0\n", 0, 1},
+	{"\t0", 0, 1},        {"%s", 0, 1},           {"%.36s", 0, 1}, {"%.14s", 0, 1},
+	{"%.10s", 0, 1},      {"%.5s", 0, 1},         {"%s,0", 0, 1},  {"0,%s", 0, 1},
+	{"%sx", 0, 1},        {"%s;7", 0, 1},         {" %s", 100, 0}, {"x%s", 100, 0},
+	{"4294967296", 0, 1}, {"4294967297", 100, 0}, {"", 100, 0},    {" ", 100, 0},
+	{"-1,0", 100, 0},     {"7,0", 100, 0},        {"1e0", 100, 0}, {"-1", 100, 0},
+	{"MIG-xx,0", 100, 0}, {"gpu-%s", 100, 0},     {"0,0", 101, 0},
 };
 
 struct visible {
