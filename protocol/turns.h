@@ -9,6 +9,7 @@
 #define VCUDA_TURNS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vcuda_demand {
@@ -17,6 +18,7 @@ struct vcuda_demand {
 	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that issue commands, and 1 while
 				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
+	uint32_t number;          /* the worker's, by vcudad; not 0 */
 
 	/* The worker's gate (ipc/gate.h). */
 	_Atomic uint32_t commands; /* that have passed it, modulo 2^32 */
@@ -24,16 +26,28 @@ struct vcuda_demand {
 	_Atomic uint32_t waiting;  /* that wait in front of it; one more also adds 1 to `drained` */
 };
 
-/* The state: two bits, and while the VM has its turn how many processes share the device with one another. */
+/*
+ * The state: two bits, and while the VM has its turn how many processes share the device with one another, and the only
+ * worker of the VM that may begin to run work; 0: all may.
+ */
 #define VCUDA_TURNS_HELD 1u  /* it is another VM's turn */
 #define VCUDA_TURNS_TAKEN 2u /* several VMs have work, and take turns */
-#define VCUDA_TURNS_PROCESSES(state) ((state) >> 2)
-#define VCUDA_TURNS_STATE(flags, processes) ((flags) | (processes) << 2)
+#define VCUDA_TURNS_MOST_PROCESSES 0x3fffu
+#define VCUDA_TURNS_MOST_NUMBER 0xffffu
+#define VCUDA_TURNS_PROCESSES(state) ((state) >> 2 & VCUDA_TURNS_MOST_PROCESSES)
+#define VCUDA_TURNS_ONLY(state) ((state) >> 16)
+#define VCUDA_TURNS_STATE(flags, processes, only) ((flags) | (processes) << 2 | (only) << 16)
+
+static inline bool vcuda_turns_may_run(uint32_t state, uint32_t number)
+{
+	return !(state & VCUDA_TURNS_HELD) && (!VCUDA_TURNS_ONLY(state) || VCUDA_TURNS_ONLY(state) == number);
+}
 
 /*
  * Before a thread runs work it increments `running` and then reads the state; with VCUDA_TURNS_HELD it decrements
  * `running` and waits. A thread that makes `running` 0 reads the state after that; with VCUDA_TURNS_HELD it adds 1 to
- * `drained`. The state is a futex of several processes: each change wakes all that wait.
+ * `drained`. A GPU's worker that is not the only one that may run waits in the same way, and says nothing. The state
+ * is a futex of several processes: each change wakes all that wait.
  * Without a share the state is always 0.
  */
 struct vcuda_turns {

@@ -71,7 +71,7 @@ enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
 	VCUDA_LEDGER_COMPILE_SECONDS, /* of a processor, for one kernel; with NVIDIA's driver for one call */
 	VCUDA_LEDGER_COMPILE_BYTES,   /* of the host's memory, for one kernel */
-	VCUDA_LEDGER_KERNEL_SECONDS,  /* that a kernel may run on the software GPU */
+	VCUDA_LEDGER_KERNEL_SECONDS,  /* that a kernel may run on the software GPU, and a command on a GPU in turns */
 	VCUDA_LEDGER_PROCESS_LIMITS
 };
 

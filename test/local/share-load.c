@@ -9,12 +9,14 @@
  *   sync     the same, each waited for
  *   long     kernels of half a second
  *   endless  kernels of 2^32 rounds, which take a minute or more
+ *   later    the same, from the first SIGUSR2 on
  *   copies   of 1 MiB to the device, eight at a time
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|copies|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|copies|graphs
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +42,7 @@ static const char ptx[] =
 /* The last batches whose time is kept. */
 #define TIMES 65536
 
-static volatile sig_atomic_t stop, batches, timed;
+static volatile sig_atomic_t stop, batches, timed, begun;
 static double took[TIMES];
 static CUfunction turn;
 static CUdeviceptr data;
@@ -74,6 +76,7 @@ static void count(int signal)
 static void forget_times(int signal)
 {
 	timed = 0;
+	begun = 1;
 }
 
 static void end(int signal)
@@ -159,9 +162,14 @@ static int batch_of(const char *kind)
 	return 1;
 }
 
+static bool is_endless(const char *kind)
+{
+	return !strcmp(kind, "endless") || !strcmp(kind, "later");
+}
+
 static uint32_t times_of(const char *kind, uint32_t long_times)
 {
-	if (!strcmp(kind, "endless"))
+	if (is_endless(kind))
 		return 0;
 	return !strcmp(kind, "long") ? long_times : long_times / (!strcmp(kind, "tiny") ? 50000 : 2500) + 1;
 }
@@ -212,9 +220,11 @@ int main(int argc, char **argv)
 	set_up();
 	long_times = times_for(0.5);
 	make_graph(times_of("short", long_times));
-	if (strcmp(argv[1], "endless"))
+	if (!is_endless(argv[1]))
 		work(argv[1], long_times);
 	puts("ready");
+	while (!strcmp(argv[1], "later") && !begun)
+		usleep(1000);
 	while (!stop)
 		work(argv[1], long_times);
 	print_times();

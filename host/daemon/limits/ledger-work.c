@@ -66,3 +66,37 @@ void daemon_ledger_continue_ended(void)
 {
 	daemon_ledger_each(continue_ended, NULL);
 }
+
+/* ---- one worker at a time ---- */
+
+struct choice {
+	uint32_t last, first, next, running;
+	unsigned int count;
+};
+
+/* The least number above `last`, and the least of all. */
+static void consider(struct daemon_ledger_row *row, void *argument)
+{
+	struct choice *c = argument;
+
+	if (is_running(row)) {
+		c->count++;
+		if (!c->running || row->number == c->last)
+			c->running = row->number;
+	}
+	if (!row->demand || !atomic_load(&row->demand->wanted))
+		return;
+	if (!c->first || row->number < c->first)
+		c->first = row->number;
+	if (row->number > c->last && (!c->next || row->number < c->next))
+		c->next = row->number;
+}
+
+uint32_t daemon_ledger_next_worker(uint32_t last, unsigned int *running)
+{
+	struct choice c = {.last = last};
+
+	daemon_ledger_each(consider, &c);
+	*running = c.count;
+	return c.running ? c.running : c.next ? c.next : c.first;
+}

@@ -37,6 +37,7 @@ static struct {
 	bool is_overcommitted;          /* the limit of all workers is that of all VMs */
 	bool may_be_on_gpu;
 	bool has_demand;                           /* the workers have pages that say what they do */
+	uint32_t next_number;                      /* of the last worker with such a page */
 	void (*drained)(void);                     /* NULL: not of interest */
 	const struct daemon_ledger_growth *growth; /* NULL: the limits alone decide */
 	uint64_t waits;                            /* how many rows have begun to wait */
@@ -449,6 +450,7 @@ static int make_demand(struct daemon_ledger_row *row)
 	if (row->demand_fd < 0)
 		return row->demand_fd;
 	row->demand = page;
+	row->number = row->demand->number = ledger.next_number = ledger.next_number % VCUDA_TURNS_MOST_NUMBER + 1;
 	row->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (row->drained_fd >= 0)
 		return 0;

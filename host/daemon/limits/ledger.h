@@ -32,6 +32,7 @@ struct daemon_ledger_row {
 	int fd;                      /* -1: closed */
 	struct vcuda_demand *demand; /* NULL: the VM has no share and no overcommit, or the worker has ended */
 	int demand_fd, drained_fd;   /* -1: likewise */
+	uint32_t number;             /* of the worker in the state of turns; 0: it has no demand */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
@@ -95,6 +96,12 @@ void daemon_ledger_on_drained(void (*call)(void));
 bool daemon_ledger_stop_work(void);
 void daemon_ledger_continue_work(void);
 void daemon_ledger_continue_ended(void);
+
+/*
+ * Of a GPU, for one worker at a time: the number of a worker whose work runs, or else of the next one after `last` that
+ * has work. 0: none has. `running`: how many have work that runs.
+ */
+uint32_t daemon_ledger_next_worker(uint32_t last, unsigned int *running);
 
 /* Shows the workers of a VM with a share the state (protocol/turns.h). */
 void daemon_ledger_set_turns(uint32_t state);

@@ -12,6 +12,13 @@
 /* A VM has no work any more if it had none so many times. */
 #define QUIET_TIMES 2
 
+/*
+ * Several processes whose work has not ended so many quanta after the turn take the device's time from other VMs for
+ * each of them. For so long afterwards one of them works at a time.
+ */
+#define LATE_QUANTA 10
+#define ONE_BY_ONE_MS 60000
+
 /* Without an arbiter: until work goes on by itself. */
 #define LEASE_MS 100
 
@@ -25,7 +32,10 @@ static struct {
 	bool active;            /* as the arbiter knows */
 	unsigned int processes; /* that share the device in the VM's turn */
 	bool drains;
-	uint32_t turn; /* of the last HOLD */
+	uint32_t only;               /* the worker that works, where one does at a time; 0: all do */
+	uint64_t one_by_one;         /* until when */
+	unsigned int quantum, waits; /* ms; and how many of them it has been waited for the work to end */
+	uint32_t turn;               /* of the last HOLD */
 	uint32_t begun;
 	unsigned int quiet;
 } turns;
@@ -53,18 +63,53 @@ static void end_drain(void)
 	say(VCUDA_ARBITER_DRAINED);
 }
 
+static void show_state(void)
+{
+	uint32_t flags = (turns.held ? VCUDA_TURNS_HELD : 0) | (turns.exclusive ? VCUDA_TURNS_TAKEN : 0);
+	bool own = flags == VCUDA_TURNS_TAKEN;
+	uint32_t processes = turns.only ? 1 : turns.processes;
+
+	if (processes > VCUDA_TURNS_MOST_PROCESSES)
+		processes = VCUDA_TURNS_MOST_PROCESSES;
+	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0));
+}
+
+/* Of a GPU each process that has work gets slices of the time, also in other VMs' turns when the work does not end. */
+static void work_one_by_one(void)
+{
+	unsigned int running;
+
+	daemon_ledger_next_worker(0, &running);
+	if (running > 1 && daemon_now() >= turns.one_by_one)
+		vcuda_log("the work of %u processes does not end with the turn: this VM's processes use the GPU one "
+			  "after the other while there are turns",
+			  running);
+	if (running > 1 || turns.only)
+		turns.one_by_one = daemon_now() + ONE_BY_ONE_MS;
+}
+
 /* Work that does not end is stopped, in the middle of a kernel. A GPU's work cannot be stopped. */
 static void stop_expired(struct daemon_timer *timer)
 {
 	if (daemon_ledger_stop_work())
 		end_drain();
+	else if (++turns.waits < LATE_QUANTA)
+		daemon_timer_set(turns.loop, timer, turns.quantum);
+	else
+		work_one_by_one();
 }
 
-static void show_state(void)
+/* In the VM's turn. The worker that works has its work ended first. */
+static void choose_only(bool next)
 {
-	uint32_t flags = (turns.held ? VCUDA_TURNS_HELD : 0) | (turns.exclusive ? VCUDA_TURNS_TAKEN : 0);
+	bool wanted = turns.one_by_one > daemon_now();
+	unsigned int running;
+	uint32_t only = wanted ? daemon_ledger_next_worker(next ? turns.only : turns.only - 1, &running) : 0;
 
-	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, flags == VCUDA_TURNS_TAKEN ? turns.processes : 0));
+	if (only == turns.only || (wanted && !only))
+		return;
+	turns.only = only;
+	show_state();
 }
 
 /* Each other VM that has work on the device counts as a process. */
@@ -96,6 +141,8 @@ static void look(void)
 	else if (turns.active && turns.quiet == QUIET_TIMES)
 		say(VCUDA_ARBITER_IDLE);
 	turns.active = turns.quiet < QUIET_TIMES;
+	if (turns.exclusive && !turns.held && (turns.one_by_one || turns.only))
+		choose_only(false);
 	count_processes(work.workers);
 }
 
@@ -156,8 +203,12 @@ static bool take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
+	if (turns.exclusive && !turns.held && turns.one_by_one)
+		choose_only(true);
 	show_state();
 	if (turns.held) {
+		turns.waits = 0;
+		turns.quantum = m->quantum;
 		daemon_timer_set(turns.loop, &turns.stop, m->quantum);
 	} else {
 		daemon_timer_clear(&turns.stop);

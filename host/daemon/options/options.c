@@ -70,7 +70,8 @@ static const char help[] =
 	"                          process compiles four at a time (default: 4G)\n"
 	"  --max-kernel-time SECS  time that a kernel may run on the software GPU, in its VM's turns if turns are "
 	"taken\n"
-	"                          (default: no limit)\n"
+	"                          (default: no limit); with a GPU and --share, time that a command may run while VMs\n"
+	"                          take turns, until its process is ended (default: 10)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -531,9 +532,10 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
-	/* The kernels of a GPU cannot be ended. */
-	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda"))
-		fail("--max-kernel-time: only the software GPU ends kernels; leave it out with --backend cuda");
+	/* Without turns nobody asks a GPU when a kernel has ended. */
+	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda") &&
+	    !options->share)
+		fail("--max-kernel-time: with a GPU the time of turns counts; give --share as well, or leave it out");
 	if (options->min_device_memory > options->overcommit)
 		fail("--min-device-memory: more than --overcommit; give the size of the device's memory that all VMs "
 		     "have "

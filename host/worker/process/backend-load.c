@@ -178,8 +178,9 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 		backend->ops = NULL;
 		return false;
 	}
-	if (worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS) != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
-		vcuda_log("--max-kernel-time has no effect here: only the software GPU ends kernels");
+	if (!backend->takes_turns &&
+	    worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS) != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
+		vcuda_log("--max-kernel-time has no effect here: on a GPU it counts only with --share");
 	if (host)
 		nested_ranges(backend, host);
 	else

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "queue/gate.h"
+#include "queue/turn.h"
 #include "queue/output.h"
 #include "common/probe.h"
 #include "queue/profile.h"
@@ -188,6 +189,12 @@ static bool passes_gate(unsigned int op)
 	       op != VCUDA_OP_cuEventSynchronize && op != VCUDA_OP_cuCtxSynchronize;
 }
 
+/* The stream may wait for what the process writes. */
+static bool may_wait(unsigned int op)
+{
+	return op == VCUDA_OP_vcudaStreamMemOps;
+}
+
 /* For probes. */
 static const char *name_of(unsigned int op)
 {
@@ -207,6 +214,8 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 		in_turn = worker_gate_enter(!loads_code(c->op));
 	result = dispatch(s, r, c, w);
 	worker_command_end(s);
+	if (in_turn && may_wait(c->op))
+		worker_turn_may_wait();
 	if (is_gated)
 		worker_gate_leave(in_turn);
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
@@ -215,12 +224,16 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 	return result;
 }
 
-/* The guest learns of it first, then vcudad (or the guest, of the closed channel) as of any worker that is gone. */
-static _Noreturn void end_session(struct worker_session *s)
+_Noreturn void worker_dispatcher_end(struct worker_session *s, CUresult reason)
 {
-	if (vcuda_complete_lost(s->shm, CUDA_ERROR_LAUNCH_FAILED))
+	if (vcuda_complete_lost(s->shm, (int32_t)reason))
 		worker_dispatcher_wake_guest(s);
 	_exit(1);
+}
+
+static _Noreturn void end_session(struct worker_session *s)
+{
+	worker_dispatcher_end(s, CUDA_ERROR_LAUNCH_FAILED);
 }
 
 static void run_async(struct worker_session *s, struct runner *r)

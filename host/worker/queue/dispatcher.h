@@ -10,6 +10,8 @@
 #ifndef VCUDA_DISPATCHER_H
 #define VCUDA_DISPATCHER_H
 
+#include "protocol/cuda-abi.h"
+
 struct worker_session;
 
 /*
@@ -17,6 +19,9 @@ struct worker_session;
  * cannot serve at all. Called once.
  */
 void worker_dispatcher_serve(struct worker_session *s);
+
+/* Ends the process. The guest learns of it first, then vcudad (or the guest, of the closed channel). Any thread. */
+_Noreturn void worker_dispatcher_end(struct worker_session *s, CUresult reason);
 
 /* After a function of ring.h said that guest threads sleep. Any thread. */
 void worker_dispatcher_wake_guest(struct worker_session *s);

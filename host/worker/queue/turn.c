@@ -12,8 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "common/start-thread.h"
+#include "queue/dispatcher.h"
 #include "queue/turn-events.h"
+#include "session/ledger.h"
 #include "session/session.h"
 
 /* How long the thread waits for another command before it records an event, while the VM has the GPU to itself. */
@@ -52,6 +55,15 @@
 /* Of the time that an event has taken: a nap until the next query, if that is more. */
 #define NAP_PART 32
 
+#define SECOND_NS 1000000000ull
+
+/* How long a command may take where vcudad says nothing. */
+#define KERNEL_SECONDS 10
+
+/* So much longer for each command that was given before turns were taken, and at most. */
+#define BACKLOG_NS (SECOND_NS / 20)
+#define MOST_BACKLOG_NS (60 * SECOND_NS)
+
 /* How long worker_turn_settle() waits: an idle GPU's events are queried within some milliseconds. */
 #define SETTLE_NS 1000000000u
 
@@ -63,6 +75,8 @@ static struct {
 	_Atomic uint32_t starts;      /* how often a command was the only one outstanding: a futex for the thread */
 	_Atomic uint32_t changes;     /* of `allowed`, and fewer outstanding: a futex for commands */
 	_Atomic uint32_t waiters;     /* for `changes` */
+	_Atomic bool waits_for_process; /* a command that is outstanding may wait for the process */
+	uint32_t number;
 	/* The thread's own. */
 	uint64_t limit, last_ns;
 } turn;
@@ -105,7 +119,7 @@ static bool may_pass(const struct vcuda_turns *t)
 {
 	uint32_t seen = atomic_load(&turn.changes), now = state(t);
 
-	if (now & VCUDA_TURNS_HELD)
+	if (!vcuda_turns_may_run(now, turn.number))
 		syscall(SYS_futex, t->state, FUTEX_WAIT, now, NULL, NULL, 0);
 	else if (now & VCUDA_TURNS_TAKEN && atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed))
 		wait_for_change(seen);
@@ -133,7 +147,7 @@ enum worker_turn worker_turn_begin(void)
 	if (!t)
 		return WORKER_TURN_NONE;
 	atomic_fetch_add(&t->demand->running, 1);
-	if (!(state(t) & VCUDA_TURNS_HELD))
+	if (vcuda_turns_may_run(state(t), turn.number))
 		return WORKER_TURN_BEGUN;
 	stop_running(t);
 	return WORKER_TURN_OTHER;
@@ -202,19 +216,66 @@ static uint64_t first_patience(void)
 	return ns < PATIENCE_NS ? PATIENCE_NS : ns < MOST_PATIENCE_NS ? ns : MOST_PATIENCE_NS;
 }
 
-/* Returns how long it took. Patience that ends in another VM's turn lets commands through at the start of the next. */
-static uint64_t wait_for_events(const struct vcuda_turns *t)
+/* ---- commands that do not end ---- */
+
+void worker_turn_may_wait(void)
 {
-	uint64_t began = now_ns(), patience = first_patience(), next = began + patience;
+	atomic_store(&turn.waits_for_process, true);
+}
+
+static bool may_wait_for_process(void)
+{
+	const struct vcuda_shm *shm = turn.session->shm;
+
+	return atomic_load(&turn.waits_for_process) ||
+	       atomic_load(&shm->callbacks_due) != atomic_load(&shm->callbacks_done);
+}
+
+/* How long `count` commands may take while VMs take turns. Those that were given before may be many. */
+static uint64_t time_for(uint64_t count, bool limited)
+{
+	uint64_t seconds = worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS), more = count * BACKLOG_NS;
+
+	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
+		seconds = KERNEL_SECONDS;
+	if (seconds > UINT64_MAX / 2 / SECOND_NS)
+		return UINT64_MAX;
+	return seconds * SECOND_NS + (limited ? 0 : more < MOST_BACKLOG_NS ? more : MOST_BACKLOG_NS);
+}
+
+/* A kernel that runs cannot be ended but with its process. */
+static _Noreturn void end_process(uint64_t ns)
+{
+	vcuda_log("a command ran for longer than %llu s while VMs took turns: its process is ended (raise "
+		  "--max-kernel-time)",
+		  (unsigned long long)(ns / SECOND_NS));
+	worker_ledger_refused(VCUDA_LEDGER_KERNEL_SECONDS);
+	worker_dispatcher_end(turn.session, CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
+/* ---- events ---- */
+
+/*
+ * Returns how long it took. Patience that ends in another VM's turn lets commands through at the start of the next.
+ * Ends the process when turns have taken longer than `most` meanwhile.
+ */
+static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
+{
+	uint64_t began = now_ns(), patience = first_patience(), next = began + patience, looked = began, in_turns = 0;
 	uint32_t before = state(t), now;
 
 	for (; !worker_turn_events_done(turn.session); before = now) {
 		now = state(t);
 		nap_between_queries(now, now_ns() - began);
+		if (now & VCUDA_TURNS_TAKEN && !may_wait_for_process())
+			in_turns += now_ns() - looked;
+		looked = now_ns();
+		if (in_turns > most)
+			end_process(in_turns);
 		/* In open mode no command waits. */
 		if (before && !now)
 			tell_commands();
-		if (now & VCUDA_TURNS_HELD || now_ns() < next)
+		if (!vcuda_turns_may_run(now, turn.number) || now_ns() < next)
 			continue;
 		patience = patience < 4 * (uint64_t)MOST_PATIENCE_NS ? 2 * patience : patience;
 		next = now_ns() + patience;
@@ -243,18 +304,20 @@ static void settle(const struct vcuda_turns *t)
 {
 	uint64_t count = atomic_load(&turn.outstanding), ns;
 	uint32_t now = state(t);
-	bool limited = now == VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, VCUDA_TURNS_PROCESSES(now)) &&
+	bool limited = now & VCUDA_TURNS_TAKEN && vcuda_turns_may_run(now, turn.number) &&
 		       count <= atomic_load(&turn.allowed);
 
 	worker_turn_events_record(turn.session);
-	ns = wait_for_events(t);
+	ns = wait_for_events(t, time_for(count, limited));
 	/* A larger count was issued in open mode, and says nothing about the limit. So does the rest of a turn. */
 	if (limited)
 		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
 			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
 	atomic_store(&turn.allowed, turn.limit);
-	if (atomic_fetch_sub(&turn.outstanding, count) == count)
+	if (atomic_fetch_sub(&turn.outstanding, count) == count) {
+		atomic_store(&turn.waits_for_process, false);
 		stop_running(t);
+	}
 	tell_commands();
 }
 
@@ -299,6 +362,7 @@ const struct worker_context_watcher worker_turn_watcher = {
 bool worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns)
 {
 	turn.session = s;
+	turn.number = turns->demand->number;
 	turn.limit = FIRST_LIMIT;
 	atomic_store(&turn.allowed, FIRST_LIMIT);
 	atomic_store(&turns->demand->on_gpu, 1);

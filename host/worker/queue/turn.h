@@ -7,6 +7,9 @@
  * A thread finds out which commands have ended. The thread records an event for each context (cuCtxRecordEvent) and
  * queries the events. While the VM has the GPU to itself, the thread does so only after a few milliseconds without a
  * command. A kernel may wait for a later command: when an event takes very long, the thread lets more commands through.
+ * A command that takes longer than --max-kernel-time while VMs take turns ends the worker, with
+ * CUDA_ERROR_LAUNCH_TIMEOUT. Time in which a command may wait for the process does not count: a host function has not
+ * returned, or a stream may wait for a value.
  *
  * The software GPU takes turns in its own scheduler, and needs none of this. Thread-safe.
  */
@@ -34,6 +37,9 @@ enum worker_turn {
 
 /* Behind the gate, before a command is given to the driver. */
 enum worker_turn worker_turn_begin(void);
+
+/* A command that is being given to the driver may wait for the process. Before worker_turn_end(). */
+void worker_turn_may_wait(void);
 
 /* The driver has the command. Only after WORKER_TURN_BEGUN. */
 void worker_turn_end(void);

@@ -19,10 +19,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/worker/queue/dispatcher.h"
 #include "host/worker/queue/turn-events.h"
 #include "host/worker/queue/turn.h"
 #include "host/worker/session/destroy.h"
 #include "host/worker/session/handle.h"
+#include "host/worker/session/ledger.h"
 #include "host/worker/session/session.h"
 
 #define WHILE_MS 30
@@ -87,12 +89,37 @@ void worker_destroy_ready(struct worker_session *s)
 
 /* ---- the worker ---- */
 
-static struct worker_session session = {.ops = &ops};
-static struct vcuda_demand demand;
+#define NUMBER 7
+#define OTHER_NUMBER 8
+
+static struct vcuda_shm shm;
+static struct worker_session session = {.ops = &ops, .shm = &shm};
+static struct vcuda_demand demand = {.number = NUMBER};
 static _Atomic uint32_t state;
 static struct vcuda_turns turns = {.state = &state, .demand = &demand};
 static struct context context;
 static uint64_t context_id;
+
+static _Atomic uint64_t kernel_seconds = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT;
+static _Atomic int ended, refused;
+
+uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
+{
+	return atomic_load(&kernel_seconds);
+}
+
+void worker_ledger_refused(enum vcuda_ledger_process_limit which)
+{
+	atomic_fetch_add(&refused, which == VCUDA_LEDGER_KERNEL_SECONDS);
+}
+
+/* The thread that looks at events ends here, in place of the process. */
+void worker_dispatcher_end(struct worker_session *s, CUresult reason)
+{
+	atomic_store(&ended, (int)reason);
+	for (;;)
+		pause();
+}
 
 static void set_state(uint32_t to)
 {
@@ -232,6 +259,23 @@ static void test_held(void **unused)
 		assert_int_equal(atomic_load(&producer.passed), 0);
 	assert_int_equal(atomic_load(&demand.running), 0);
 	set_state(VCUDA_TURNS_TAKEN);
+	while (!atomic_load(&producer.passed))
+		nap();
+	stop_producer();
+}
+
+/* Another one of the VM's workers may run, and this one may not. */
+static void test_other_worker(void **unused)
+{
+	settle_all();
+	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, OTHER_NUMBER));
+	start_producer();
+	while (!atomic_load(&demand.wanted))
+		nap();
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&producer.passed), 0);
+	assert_int_equal(atomic_load(&demand.running), 0);
+	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, NUMBER));
 	while (!atomic_load(&producer.passed))
 		nap();
 	stop_producer();
@@ -418,6 +462,46 @@ static void test_many(void **unused)
 	assert_int_equal(atomic_load(&demand.wanted), 0);
 }
 
+static void nap_for(unsigned int ms)
+{
+	for (unsigned int i = 0; i < ms; i++)
+		nap();
+}
+
+/* The last test: nobody looks at events afterwards. Time in which work may wait for the process does not count. */
+static void test_takes_too_long(void **unused)
+{
+	settle_all();
+	atomic_store(&kernel_seconds, 1);
+	pass(&context);
+	nap_for(1500);
+	assert_int_equal(atomic_load(&ended), 0);
+	end_all_work();
+	wait_until_idle();
+	end_no_work();
+	set_state(VCUDA_TURNS_TAKEN);
+	atomic_store(&shm.callbacks_due, 1);
+	pass(&context);
+	nap_for(1500);
+	assert_int_equal(atomic_load(&ended), 0);
+	end_all_work();
+	wait_until_idle();
+	end_no_work();
+	atomic_store(&shm.callbacks_done, 1);
+	worker_turn_may_wait();
+	pass(&context);
+	nap_for(1500);
+	assert_int_equal(atomic_load(&ended), 0);
+	end_all_work();
+	wait_until_idle();
+	end_no_work();
+	pass(&context);
+	while (!atomic_load(&ended))
+		nap();
+	assert_int_equal(atomic_load(&ended), CUDA_ERROR_LAUNCH_TIMEOUT);
+	assert_int_equal(atomic_load(&refused), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +509,7 @@ int main(void)
 		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_other_worker),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_patience),
@@ -434,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_context_ends),
 		cmocka_unit_test(test_settle),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_takes_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
