@@ -58,7 +58,8 @@ def settled(pid, workers=0):
     """
     def has():
         found = inventory(pid)
-        return found["children"] == found["descriptor anon_inode:[pidfd]"] == workers and found["groups"] in (0, workers)
+        return (found["children"] == found["descriptor anon_inode:[pidfd]"] == workers and found["groups"] in (0, workers)
+                and found["descriptor /proc/N/maps"] <= workers)
     wait_until(has, "a worker is left")
     return inventory(pid)
 
