@@ -167,7 +167,8 @@ static void report(const struct control_process *process, const char *wish)
 				"--max-host-memory may be the limit"},
 		{"shared", "it shares memory or events with another process, or a device has access to the memory of "
 			   "another one, which --release would lose"},
-		{"driver", "NVIDIA's driver does not do it, for example because the device has too little memory now "
+		{"driver", "NVIDIA's driver does not do it: there is no GPU of that number, or the device has too "
+			   "little memory now, for example "
 			   "(see vcudad's log)"},
 		{"quota", "its memory would exceed the quota of the VM on that GPU (--max-device-memory)"},
 		{"checkpoint", "vcuda-checkpoint cannot be started (see vcudad's log)"},
