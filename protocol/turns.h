@@ -18,6 +18,7 @@ struct vcuda_demand {
 	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that issue commands, and 1 while
 				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
+	_Atomic uint32_t waits;   /* not 0: on a GPU, work that runs may wait for its process */
 	uint32_t number;          /* the worker's, by vcudad; not 0 */
 
 	/* The worker's gate (ipc/gate.h). */

@@ -394,6 +394,8 @@ void memory_went_out(struct memory_vm *vm, uint64_t bytes, uint64_t took)
 	vm->state = MEMORY_OUT;
 	vm->bytes = bytes;
 	vm->out_ns = move_ns(vm, took);
+	/* One that growth gives with the return is later than this. */
+	vm->lease_until = 0;
 }
 
 void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now)

@@ -34,6 +34,17 @@ static bool anyone_waits(const struct turns *turns)
 	return false;
 }
 
+/* Time in which nothing is on the device pays what the VMs owe that wait. */
+static void pay(struct turns *turns, int64_t time)
+{
+	vcuda_list_for_each (entry, &turns->vms) {
+		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
+
+		if (vm->active && vm->credit < 0)
+			vm->credit = vm->credit + time < 0 ? vm->credit + time : 0;
+	}
+}
+
 /* Divides the time since the last call among the VMs that had the device, where another VM waited for it. */
 static void charge(struct turns *turns, uint64_t now)
 {
@@ -45,8 +56,10 @@ static void charge(struct turns *turns, uint64_t now)
 		return;
 	vcuda_list_for_each (entry, &turns->vms)
 		count += is_on_device(container_of(entry, struct turns_vm, entry));
-	if (!count)
+	if (!count) {
+		pay(turns, time);
 		return;
+	}
 	vcuda_list_for_each (entry, &turns->vms) {
 		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
 
@@ -159,13 +172,13 @@ static bool goes_on(const struct turns_vm *vm)
 }
 
 /*
- * A turn for the only VM with work, which earns nothing by that. It waits for as long as it owes, for a quantum at most:
- * others that pause for a moment would wait for what it begins. Returns when the turn can begin; 0: it has begun.
+ * A turn for the only VM with work, which earns nothing by that. A VM that owes time waits a little: another one that
+ * pauses for a moment would wait for what it begins. Returns when the turn can begin; 0: it has begun.
  */
 static uint64_t choose_only(struct turns *turns, struct turns_vm *vm, uint64_t now)
 {
 	uint64_t owes = vm->credit < 0 ? (uint64_t)-vm->credit : 0;
-	uint64_t from = turns->several_at + (owes < turns->quantum ? owes : turns->quantum);
+	uint64_t most = turns->quantum / TURNS_PAUSE, from = turns->several_at + (owes < most ? owes : most);
 
 	if (from > now)
 		return from;

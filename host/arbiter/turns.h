@@ -10,6 +10,9 @@
  * when that has taken TURNS_DRAIN quanta: then both are on the device, and each is charged its part of the time. What
  * runs may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN quanta.
  *
+ * A VM that pauses in its turn goes on with it, unless another one has had a turn meanwhile. A VM that owes time does
+ * not take the device in such a pause (TURNS_PAUSE); while nothing is on the device, time pays what is owed.
+ *
  * Times are nanoseconds of one clock. No function blocks, none is thread-safe.
  */
 #ifndef VCUDA_ARBITER_TURNS_H
@@ -34,6 +37,9 @@
 #define TURNS_DEBT 20
 #define TURNS_LINGER 10
 #define TURNS_AGAIN 10
+
+/* A part of a quantum: after so long without work a VM does not pause any more, but has none. */
+#define TURNS_PAUSE 8
 
 /* A VM. The fields are those of turns.c, but for `owner`. */
 struct turns_vm {

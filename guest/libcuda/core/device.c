@@ -83,7 +83,7 @@ static bool is_uuid(const char *word)
 	return !strncmp(word, UUID_PREFIX, strlen(UUID_PREFIX));
 }
 
-/* The host device whose UUID begins so, in either case; behind a whole UUID anything may stand. -1: none, or several.
+/* The host device whose UUID begins so, in either case; what follows a whole UUID does not count. -1: none, or several.
  */
 static int device_of_uuid(const struct device *all, int n, const char *word)
 {
@@ -102,7 +102,7 @@ static int device_of_uuid(const struct device *all, int n, const char *word)
 	return found;
 }
 
-/* The host device of a number, of which 32 bits count, and behind which anything may stand. -1: none. */
+/* The host device of a number, of which 32 bits count, without what follows it. -1: none. */
 static int device_of_number(int n, const char *word)
 {
 	char *end;

@@ -70,33 +70,53 @@ void daemon_ledger_continue_ended(void)
 /* ---- one worker at a time ---- */
 
 struct choice {
-	uint32_t last, first, next, running;
+	uint32_t last;
+	const struct daemon_ledger_row *stays, *running, *waiting;
 	unsigned int count;
 };
 
-/* The least number above `last`, and the least of all. */
+static bool is_earlier(const struct daemon_ledger_row *row, const struct daemon_ledger_row *than)
+{
+	return !than || row->chosen < than->chosen;
+}
+
+/* Work that may wait for its process may wait for another process as well: it keeps none from the GPU. */
 static void consider(struct daemon_ledger_row *row, void *argument)
 {
 	struct choice *c = argument;
+	bool runs = is_running(row), waits = runs && atomic_load(&row->demand->waits);
 
-	if (is_running(row)) {
-		c->count++;
-		if (!c->running || row->number == c->last)
-			c->running = row->number;
-	}
-	if (!row->demand || !atomic_load(&row->demand->wanted))
+	c->count += runs && !waits;
+	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))
 		return;
-	if (!c->first || row->number < c->first)
-		c->first = row->number;
-	if (row->number > c->last && (!c->next || row->number < c->next))
-		c->next = row->number;
+	if (row->number == c->last)
+		c->stays = row;
+	if (runs && !waits && is_earlier(row, c->running))
+		c->running = row;
+	else if (atomic_load(&row->demand->wanted) && is_earlier(row, c->waiting))
+		c->waiting = row;
 }
 
-uint32_t daemon_ledger_next_worker(uint32_t last, unsigned int *running)
+uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running)
 {
 	struct choice c = {.last = last};
+	const struct daemon_ledger_row *chosen;
 
 	daemon_ledger_each(consider, &c);
 	*running = c.count;
-	return c.running ? c.running : c.next ? c.next : c.first;
+	chosen = c.stays && !next ? c.stays : c.running ? c.running : c.waiting;
+	return chosen ? chosen->number : 0;
+}
+
+static void stamp(struct daemon_ledger_row *row, void *number)
+{
+	static uint64_t order;
+
+	if (row->number == *(const uint32_t *)number)
+		row->chosen = ++order;
+}
+
+void daemon_ledger_note_choice(uint32_t number)
+{
+	daemon_ledger_each(stamp, &number);
 }

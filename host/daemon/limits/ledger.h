@@ -33,6 +33,7 @@ struct daemon_ledger_row {
 	struct vcuda_demand *demand; /* NULL: the VM has no share and no overcommit, or the worker has ended */
 	int demand_fd, drained_fd;   /* -1: likewise */
 	uint32_t number;             /* of the worker in the state of turns; 0: it has no demand */
+	uint64_t chosen;             /* when the worker was chosen last to work alone; 0: never */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
@@ -98,10 +99,12 @@ void daemon_ledger_continue_work(void);
 void daemon_ledger_continue_ended(void);
 
 /*
- * Of a GPU, for one worker at a time: the number of a worker whose work runs, or else of the next one after `last` that
- * has work. 0: none has. `running`: how many have work that runs.
+ * Of a GPU, for one worker at a time: the number of the worker `last` while it has work, unless it is the next one's
+ * turn; or else of one whose work runs, or that has waited longest. 0: none has work. `running`: how many have work that
+ * runs and waits for nothing.
  */
-uint32_t daemon_ledger_next_worker(uint32_t last, unsigned int *running);
+uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running);
+void daemon_ledger_note_choice(uint32_t number);
 
 /* Shows the workers of a VM with a share the state (protocol/turns.h). */
 void daemon_ledger_set_turns(uint32_t state);

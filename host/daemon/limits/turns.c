@@ -16,7 +16,7 @@
  * Several processes whose work has not ended so many quanta after the turn take the device's time from other VMs for
  * each of them. For so long afterwards one of them works at a time.
  */
-#define LATE_QUANTA 10
+#define LATE_QUANTA 5
 #define ONE_BY_ONE_MS 60000
 
 /* Without an arbiter: until work goes on by itself. */
@@ -59,6 +59,7 @@ static void add(struct daemon_ledger_row *row, void *sum)
 static void end_drain(void)
 {
 	turns.drains = false;
+	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
 	say(VCUDA_ARBITER_DRAINED);
 }
@@ -67,7 +68,7 @@ static void show_state(void)
 {
 	uint32_t flags = (turns.held ? VCUDA_TURNS_HELD : 0) | (turns.exclusive ? VCUDA_TURNS_TAKEN : 0);
 	bool own = flags == VCUDA_TURNS_TAKEN;
-	uint32_t processes = turns.only ? 1 : turns.processes;
+	uint32_t processes = turns.only ? turns.exclusive : turns.processes;
 
 	if (processes > VCUDA_TURNS_MOST_PROCESSES)
 		processes = VCUDA_TURNS_MOST_PROCESSES;
@@ -79,7 +80,7 @@ static void work_one_by_one(void)
 {
 	unsigned int running;
 
-	daemon_ledger_next_worker(0, &running);
+	daemon_ledger_choose_worker(0, true, &running);
 	if (running > 1 && daemon_now() >= turns.one_by_one)
 		vcuda_log("the work of %u processes does not end with the turn: this VM's processes use the GPU one "
 			  "after the other while there are turns",
@@ -99,13 +100,15 @@ static void stop_expired(struct daemon_timer *timer)
 		work_one_by_one();
 }
 
-/* In the VM's turn. The worker that works has its work ended first. */
+/* In the VM's turn. `next`: at its begin. Work that runs ends first, unless it may wait for the process. */
 static void choose_only(bool next)
 {
 	bool wanted = turns.one_by_one > daemon_now();
 	unsigned int running;
-	uint32_t only = wanted ? daemon_ledger_next_worker(next ? turns.only : turns.only - 1, &running) : 0;
+	uint32_t only = wanted ? daemon_ledger_choose_worker(turns.only, next, &running) : 0;
 
+	if (only)
+		daemon_ledger_note_choice(only);
 	if (only == turns.only || (wanted && !only))
 		return;
 	turns.only = only;
@@ -207,7 +210,6 @@ static bool take(const struct vcuda_arbiter_message *m)
 		choose_only(true);
 	show_state();
 	if (turns.held) {
-		turns.waits = 0;
 		turns.quantum = m->quantum;
 		daemon_timer_set(turns.loop, &turns.stop, m->quantum);
 	} else {

@@ -532,7 +532,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (options->warm > options->max_contexts)
 		fail("--warm %u: more than --max-contexts, %llu, lets in at a time", options->warm,
 		     (unsigned long long)options->max_contexts);
-	/* Without turns nobody asks a GPU when a kernel has ended. */
+	/* Without turns no thread asks a GPU whether a kernel has ended. */
 	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda") &&
 	    !options->share)
 		fail("--max-kernel-time: with a GPU the time of turns counts; give --share as well, or leave it out");

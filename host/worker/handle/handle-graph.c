@@ -410,6 +410,7 @@ static CUresult make_mem_ops(const struct place *p, void *arguments)
 	m.count = worker_memory_ops_read(a->ops, a->words, ops);
 	if (!m.count)
 		return CUDA_ERROR_INVALID_VALUE;
+	atomic_store(&p->s->has_graph_mem_ops, true);
 	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->graph, p->deps, p->count, &m);
 }
 

@@ -27,7 +27,7 @@ struct callback {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t rung = PTHREAD_COND_INITIALIZER;
-static uint64_t due; /* how many there have been */
+static _Atomic uint64_t due; /* how many there have been; written with the lock */
 static _Atomic unsigned int waiting;
 
 /* The guest may write what it likes: it is its own function that is not waited for. */
@@ -37,6 +37,11 @@ static uint64_t returned(struct worker_session *s)
 	uint64_t done = atomic_load(&shm->callbacks_done);
 
 	return done < due ? done : due;
+}
+
+bool worker_callback_runs(struct worker_session *s)
+{
+	return returned(s) < due;
 }
 
 /* The caller holds the lock. */

@@ -2,6 +2,13 @@
 #ifndef VCUDA_CALLBACK_H
 #define VCUDA_CALLBACK_H
 
+#include <stdbool.h>
+
+struct worker_session;
+
+/* A host function is due, and has not returned. Any thread. */
+bool worker_callback_runs(struct worker_session *s);
+
 /* The guest has rung: a host function may have returned. Any thread. */
 void worker_callback_rung(void);
 

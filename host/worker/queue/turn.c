@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "common/start-thread.h"
+#include "queue/callback.h"
 #include "queue/dispatcher.h"
 #include "queue/turn-events.h"
 #include "session/ledger.h"
@@ -31,7 +32,7 @@
 #define IDLE_NAPS 40
 
 /* Commands on the GPU at first and at most, also where several processes share the GPU. */
-#define FIRST_LIMIT 16
+#define FIRST_LIMIT 1
 #define MOST_LIMIT 256
 #define MOST_LIMIT_OF_SEVERAL 1024
 
@@ -60,9 +61,15 @@
 /* How long a command may take where vcudad says nothing. */
 #define KERNEL_SECONDS 10
 
-/* So much longer for each command that was given before turns were taken, and at most. */
-#define BACKLOG_NS (SECOND_NS / 20)
-#define MOST_BACKLOG_NS (60 * SECOND_NS)
+/*
+ * Several commands end with one event. They may take so many times longer at most: those that were given within the
+ * limit of a turn, and others.
+ */
+#define MOST_TIMES 4
+#define MOST_TIMES_OF_BACKLOG 16
+
+/* A process that was stopped does not count for longer between two queries. */
+#define MOST_LOOK_NS (SECOND_NS / 10)
 
 /* How long worker_turn_settle() waits: an idle GPU's events are queried within some milliseconds. */
 #define SETTLE_NS 1000000000u
@@ -225,29 +232,27 @@ void worker_turn_may_wait(void)
 
 static bool may_wait_for_process(void)
 {
-	const struct vcuda_shm *shm = turn.session->shm;
-
-	return atomic_load(&turn.waits_for_process) ||
-	       atomic_load(&shm->callbacks_due) != atomic_load(&shm->callbacks_done);
+	return atomic_load(&turn.waits_for_process) || worker_callback_runs(turn.session);
 }
 
-/* How long `count` commands may take while VMs take turns. Those that were given before may be many. */
+/* How long `count` commands may take while VMs take turns. */
 static uint64_t time_for(uint64_t count, bool limited)
 {
-	uint64_t seconds = worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS), more = count * BACKLOG_NS;
+	uint64_t seconds = worker_ledger_process_limit(VCUDA_LEDGER_KERNEL_SECONDS);
+	uint64_t most = limited ? MOST_TIMES : MOST_TIMES_OF_BACKLOG;
 
 	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
 		seconds = KERNEL_SECONDS;
-	if (seconds > UINT64_MAX / 2 / SECOND_NS)
+	if (seconds > UINT64_MAX / MOST_TIMES_OF_BACKLOG / SECOND_NS)
 		return UINT64_MAX;
-	return seconds * SECOND_NS + (limited ? 0 : more < MOST_BACKLOG_NS ? more : MOST_BACKLOG_NS);
+	return seconds * SECOND_NS * (count < most ? count : most);
 }
 
 /* A kernel that runs cannot be ended but with its process. */
 static _Noreturn void end_process(uint64_t ns)
 {
-	vcuda_log("a command ran for longer than %llu s while VMs took turns: its process is ended (raise "
-		  "--max-kernel-time)",
+	vcuda_log("what this process gave the GPU ran for longer than %llu s while VMs took turns: the process is "
+		  "ended (raise --max-kernel-time)",
 		  (unsigned long long)(ns / SECOND_NS));
 	worker_ledger_refused(VCUDA_LEDGER_KERNEL_SECONDS);
 	worker_dispatcher_end(turn.session, CUDA_ERROR_LAUNCH_TIMEOUT);
@@ -265,12 +270,15 @@ static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
 	uint32_t before = state(t), now;
 
 	for (; !worker_turn_events_done(turn.session); before = now) {
+		bool waits = may_wait_for_process();
+
+		atomic_store(&t->demand->waits, waits);
 		now = state(t);
 		nap_between_queries(now, now_ns() - began);
-		if (now & VCUDA_TURNS_TAKEN && !may_wait_for_process())
-			in_turns += now_ns() - looked;
+		if (now & VCUDA_TURNS_TAKEN && !waits)
+			in_turns += now_ns() - looked < MOST_LOOK_NS ? now_ns() - looked : MOST_LOOK_NS;
 		looked = now_ns();
-		if (in_turns > most)
+		if (in_turns > most && !worker_turn_events_done(turn.session))
 			end_process(in_turns);
 		/* In open mode no command waits. */
 		if (before && !now)
@@ -304,6 +312,7 @@ static void settle(const struct vcuda_turns *t)
 {
 	uint64_t count = atomic_load(&turn.outstanding), ns;
 	uint32_t now = state(t);
+	bool waits;
 	bool limited = now & VCUDA_TURNS_TAKEN && vcuda_turns_may_run(now, turn.number) &&
 		       count <= atomic_load(&turn.allowed);
 
@@ -314,10 +323,12 @@ static void settle(const struct vcuda_turns *t)
 		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
 			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
 	atomic_store(&turn.allowed, turn.limit);
-	if (atomic_fetch_sub(&turn.outstanding, count) == count) {
-		atomic_store(&turn.waits_for_process, false);
+	waits = atomic_exchange(&turn.waits_for_process, false);
+	if (atomic_fetch_sub(&turn.outstanding, count) == count)
 		stop_running(t);
-	}
+	else if (waits)
+		worker_turn_may_wait();
+	atomic_store(&t->demand->waits, 0);
 	tell_commands();
 }
 

@@ -7,9 +7,9 @@
  * A thread finds out which commands have ended. The thread records an event for each context (cuCtxRecordEvent) and
  * queries the events. While the VM has the GPU to itself, the thread does so only after a few milliseconds without a
  * command. A kernel may wait for a later command: when an event takes very long, the thread lets more commands through.
- * A command that takes longer than --max-kernel-time while VMs take turns ends the worker, with
- * CUDA_ERROR_LAUNCH_TIMEOUT. Time in which a command may wait for the process does not count: a host function has not
- * returned, or a stream may wait for a value.
+ * Commands that take longer than --max-kernel-time while VMs take turns end the worker, with CUDA_ERROR_LAUNCH_TIMEOUT.
+ * An event tells of several commands together, which may take some times as long. Time in which a command may wait for
+ * the process does not count: a host function has not returned, or a stream or a graph may wait for a value.
  *
  * The software GPU takes turns in its own scheduler, and needs none of this. Thread-safe.
  */
@@ -32,13 +32,13 @@ void worker_turn_wait(void);
 enum worker_turn {
 	WORKER_TURN_NONE, /* nothing counts commands */
 	WORKER_TURN_BEGUN,
-	WORKER_TURN_OTHER, /* another VM's turn has begun */
+	WORKER_TURN_OTHER, /* another VM's turn has begun, or another worker of the VM may run alone */
 };
 
 /* Behind the gate, before a command is given to the driver. */
 enum worker_turn worker_turn_begin(void);
 
-/* A command that is being given to the driver may wait for the process. Before worker_turn_end(). */
+/* A command that the driver has been given may wait for the process. After worker_turn_end(). */
 void worker_turn_may_wait(void);
 
 /* The driver has the command. Only after WORKER_TURN_BEGUN. */

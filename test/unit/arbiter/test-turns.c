@@ -172,7 +172,10 @@ static void test_pieces_of_half_a_second_of_a_tenth(void **state)
 	check_shares(1, 500 * MS, 9, MS / 10, 240000 * MS);
 }
 
-/* Nothing is owed the less because the other one rests for a moment, as a program does between two batches. */
+/*
+ * Less is owed by no more than the time in which the other one rests, as a program does between two batches: a tenth,
+ * and four of a hundred.
+ */
 static void test_short_rests(void **state)
 {
 	struct tenant *a = add(1, 500 * MS), *b = add(9, MS / 10);
@@ -181,7 +184,33 @@ static void test_short_rests(void **state)
 	b->work = 25 * MS;
 	b->rest = MS;
 	measure(240000 * MS);
-	assert_in_range(part(a), 80, 120);
+	assert_in_range(part(a), 90, 140);
+}
+
+/* A VM that has work now and then, and little of it, does not keep the device from others. */
+static void test_little_work(void **state)
+{
+	static const struct {
+		uint32_t first, second;
+		uint64_t piece, work, rest;
+		int least;
+	} cases[] = {
+		{1, 1, 500 * MS, 2 * MS, 31 * MS, 850}, {1, 1, 100 * MS, 2 * MS, 31 * MS, 700},
+		{9, 1, 500 * MS, 2 * MS, 31 * MS, 850}, {1, 1, 20 * MS, 2 * MS, 31 * MS, 700},
+		{1, 9, 500 * MS, MS / 5, 3 * MS, 400},  {1, 9, MS, 2 * MS, 31 * MS, 850},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tenant *a, *b;
+
+		begin(state);
+		a = add(cases[i].first, cases[i].piece);
+		b = add(cases[i].second, MS / 10);
+		b->work = cases[i].work;
+		b->rest = cases[i].rest;
+		measure(60000 * MS);
+		assert_true((int)(a->got / (60 * MS)) >= cases[i].least);
+	}
 }
 
 /* A VM that is alone with its work goes on soon, whatever it owes. */
@@ -390,6 +419,7 @@ int main(void)
 		cmocka_unit_test_setup(test_all_are_endless, begin),
 		cmocka_unit_test_setup(test_late_answer, begin),
 		cmocka_unit_test_setup(test_short_rests, begin),
+		cmocka_unit_test_setup(test_little_work, begin),
 		cmocka_unit_test_setup(test_owes_and_is_alone, begin),
 	};
 

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/worker/queue/callback.h"
 #include "host/worker/queue/dispatcher.h"
 #include "host/worker/queue/turn-events.h"
 #include "host/worker/queue/turn.h"
@@ -92,8 +93,7 @@ void worker_destroy_ready(struct worker_session *s)
 #define NUMBER 7
 #define OTHER_NUMBER 8
 
-static struct vcuda_shm shm;
-static struct worker_session session = {.ops = &ops, .shm = &shm};
+static struct worker_session session = {.ops = &ops};
 static struct vcuda_demand demand = {.number = NUMBER};
 static _Atomic uint32_t state;
 static struct vcuda_turns turns = {.state = &state, .demand = &demand};
@@ -102,6 +102,12 @@ static uint64_t context_id;
 
 static _Atomic uint64_t kernel_seconds = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT;
 static _Atomic int ended, refused;
+static _Atomic bool callback_runs;
+
+bool worker_callback_runs(struct worker_session *s)
+{
+	return atomic_load(&callback_runs);
+}
 
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which)
 {
@@ -480,16 +486,16 @@ static void test_takes_too_long(void **unused)
 	wait_until_idle();
 	end_no_work();
 	set_state(VCUDA_TURNS_TAKEN);
-	atomic_store(&shm.callbacks_due, 1);
+	atomic_store(&callback_runs, true);
 	pass(&context);
 	nap_for(1500);
 	assert_int_equal(atomic_load(&ended), 0);
 	end_all_work();
 	wait_until_idle();
 	end_no_work();
-	atomic_store(&shm.callbacks_done, 1);
-	worker_turn_may_wait();
+	atomic_store(&callback_runs, false);
 	pass(&context);
+	worker_turn_may_wait();
 	nap_for(1500);
 	assert_int_equal(atomic_load(&ended), 0);
 	end_all_work();
