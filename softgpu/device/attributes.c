@@ -148,13 +148,13 @@ CUresult softgpu_attribute(CUdevice_attribute attribute, int *value)
 		*value = (int)softgpu_device()->threads;
 		break;
 	case A(COMPUTE_CAPABILITY_MAJOR):
-		*value = softgpu_device()->major;
+		*value = (int)softgpu_device()->architecture / 10;
 		break;
 	case A(COMPUTE_CAPABILITY_MINOR):
-		*value = softgpu_device()->minor;
+		*value = (int)softgpu_device()->architecture % 10;
 		break;
 	case A(TENSOR_MAP_ACCESS_SUPPORTED):
-		*value = softgpu_device()->major >= 9;
+		*value = softgpu_device()->architecture >= 90;
 		break;
 	case A(KERNEL_EXEC_TIMEOUT):
 		*value = softgpu_device()->time_limit_ns != 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "architecture.h"
 #include "device/arena.h"
 #include "device/attributes.h"
 #include "device/group-limits.h"
@@ -127,9 +128,7 @@ static void choose_compute(void)
 	const char *text = getenv("VCUDA_CPU_COMPUTE");
 	int major, minor, length = 0;
 
-	/* No device has it: libraries that know their devices' code then take PTX. */
-	device.major = 13;
-	device.minor = 0;
+	device.architecture = SOFTGPU_DEFAULT_ARCHITECTURE;
 	if (!text)
 		return;
 	if (sscanf(text, "%d.%d%n", &major, &minor, &length) != 2 || text[length] || major < 3 || major > 99 ||
@@ -138,8 +137,11 @@ static void choose_compute(void)
 			  text);
 		return;
 	}
-	device.major = major;
-	device.minor = minor;
+	device.architecture = (unsigned int)(10 * major + minor);
+	if (!softgpu_architecture(device.architecture))
+		vcuda_log("VCUDA_CPU_COMPUTE=%s: no GPU has this compute capability, so that nvcc -arch=native, NVRTC and "
+			  "Numba refuse it",
+			  text);
 }
 
 __attribute__((visibility("default"))) void vcuda_cpu_limit_kernels(uint64_t seconds, void (*refused)(void))

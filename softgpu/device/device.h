@@ -45,7 +45,7 @@ struct softgpu_device {
 	uint64_t memory;      /* bytes */
 	uint64_t block_memory; /* bytes that the blocks at hand may have together */
 	unsigned int threads; /* workers, and multiprocessors */
-	int major, minor;     /* compute capability */
+	unsigned int architecture; /* compute capability, 120 for 12.0 */
 	int clock_khz;        /* 0: not known */
 	int cache_bytes;      /* the largest cache */
 	uint64_t time_limit_ns; /* of a kernel; 0: none */

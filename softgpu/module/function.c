@@ -91,7 +91,7 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 		*value = (int)info->target_sm;
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*value = softgpu_device()->major * 10 + softgpu_device()->minor;
+		*value = (int)softgpu_device()->architecture;
 		break;
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		*value = f->max_dynamic;

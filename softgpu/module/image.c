@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "architecture.h"
 #include "backend-cpu.h"
 #include "module/device-runtime.h"
 #include "device/device.h"
@@ -17,9 +18,6 @@
 
 /* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
 #define MAX_BYTES (256u << 20)
-/* The PTX version of the CUDA version that the device reports. */
-#define NEWEST_PTX 90
-_Static_assert(CUDA_VERSION == 13000, "another CUDA version has another PTX version");
 #define WRAPPER_MAGIC 0x466243b1u
 
 /* 0: none was set. */
@@ -33,18 +31,18 @@ __attribute__((visibility("default"))) void vcuda_cpu_set_image_bound(size_t byt
 /* What a container holds, for messages and to choose. */
 struct survey {
 	struct fatbin_entry best;
-	bool found, elf, newer;
-	unsigned int newest;
+	bool found, elf, other;
+	struct fatbin_entry for_other; /* PTX for another device */
 };
 
-static unsigned int capability(void)
+static char suffix_of(const struct fatbin_entry *entry)
 {
-	return (unsigned int)softgpu_device()->major * 10 + (unsigned int)softgpu_device()->minor;
+	return entry->arch_specific ? 'a' : entry->family_specific ? 'f' : 0;
 }
 
-static bool runs_here(const struct fatbin_entry *entry)
+static bool runs_here(unsigned int target, char suffix)
 {
-	return ptx_dialect_runs(entry->sm, entry->arch_specific ? 'a' : entry->family_specific ? 'f' : 0, capability());
+	return softgpu_architecture_runs(softgpu_device()->architecture, target, suffix);
 }
 
 static CUresult survey(struct fatbin_reader *reader, struct survey *s)
@@ -58,9 +56,9 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 			s->elf = true;
 		if (entry.kind != FATBIN_PTX)
 			continue;
-		if (!runs_here(&entry)) {
-			s->newer = true;
-			s->newest = entry.sm;
+		if (!runs_here(entry.sm, suffix_of(&entry))) {
+			s->other = true;
+			s->for_other = entry;
 		} else if (!s->found || entry.sm > s->best.sm) {
 			s->found = true;
 			s->best = entry;
@@ -74,12 +72,12 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 
 static CUresult refuse(const struct survey *s)
 {
-	if (s->newer)
-		vcuda_log(
-			"the program has PTX only for architectures that the device is not (e.g. compute_%u): compile "
-			"it for an earlier one, "
-			"or set VCUDA_CPU_COMPUTE",
-			s->newest);
+	const struct fatbin_entry *e = &s->for_other;
+
+	if (s->other)
+		vcuda_log("the program has PTX only for other devices (e.g. compute_%u%s), and this one is compute_%u: "
+			  "compile it for that, or set VCUDA_CPU_COMPUTE=%u.%u",
+			  e->sm, (char[]){suffix_of(e), 0}, softgpu_device()->architecture, e->sm / 10, e->sm % 10);
 	else
 		vcuda_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
 			  "-gencode arch=compute_75,code=compute_75",
@@ -130,7 +128,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 		result = survey(&reader, &s);
 		if (result == CUDA_SUCCESS && s.found)
 			result = add(image, &s.best, s.elf);
-		else if (!refused.newer)
+		else if (!refused.other)
 			refused = s;
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -145,21 +143,22 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 /* Is the PTX no newer than the driver, where a driver would compile it, and for this device? */
 static CUresult check_dialect(const char *text, size_t length, bool may_be_newer)
 {
+	unsigned int newest = softgpu_architecture_ptx(CUDA_VERSION), device = softgpu_device()->architecture;
 	struct ptx_dialect dialect;
 
 	ptx_dialect_read(&dialect, text, length);
-	if (!may_be_newer && dialect.version > NEWEST_PTX) {
+	if (!may_be_newer && dialect.version > newest) {
 		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is "
 			  "'%u.%u'",
-			  dialect.version_line, dialect.version / 10, dialect.version % 10, NEWEST_PTX / 10,
-			  NEWEST_PTX % 10);
+			  dialect.version_line, dialect.version / 10, dialect.version % 10, newest / 10, newest % 10);
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	}
-	if (!dialect.target || ptx_dialect_runs(dialect.target, dialect.suffix, capability()))
+	if (!dialect.target || runs_here(dialect.target, dialect.suffix))
 		return CUDA_SUCCESS;
 	vcuda_log("cannot load a module: line %u of the PTX: Program with .target 'sm_%u%s' cannot be compiled to "
-		  "architecture 'sm_%u': compile it for that, or set VCUDA_CPU_COMPUTE",
-		  dialect.target_line, dialect.target, (char[]){dialect.suffix, 0}, capability());
+		  "architecture 'sm_%u': compile it for that, or set VCUDA_CPU_COMPUTE=%u.%u",
+		  dialect.target_line, dialect.target, (char[]){dialect.suffix, 0}, device, dialect.target / 10,
+		  dialect.target % 10);
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptx/ptx-dialect.h"
 
-#include <stdint.h>
 #include <string.h>
 
+#include "architecture.h"
 #include "ptx/ptx-lex.h"
-
-/* The version that a target came with: facts of the PTX ISA. A family's code and what is for one target came later. */
-static const struct {
-	uint16_t target, version, a, f;
-} targets[] = {
-	{20, 20, 0, 0},    {21, 20, 0, 0},    {30, 30, 0, 0},    {32, 40, 0, 0},    {35, 31, 0, 0},    {37, 41, 0, 0},
-	{50, 40, 0, 0},    {52, 41, 0, 0},    {53, 42, 0, 0},    {60, 50, 0, 0},    {61, 50, 0, 0},    {62, 50, 0, 0},
-	{70, 60, 0, 0},    {72, 61, 0, 0},    {75, 63, 0, 0},    {80, 70, 0, 0},    {86, 71, 0, 0},    {87, 74, 0, 0},
-	{88, 73, 0, 0},    {89, 78, 0, 0},    {90, 78, 80, 0},   {100, 86, 86, 88}, {103, 88, 88, 88}, {110, 90, 90, 90},
-	{120, 87, 87, 88}, {121, 88, 88, 88},
-};
 
 unsigned ptx_dialect_version(double number)
 {
@@ -40,12 +29,15 @@ bool ptx_dialect_target(struct ptx_dialect *dialect, const char *text, size_t le
 
 bool ptx_dialect_has_target(const struct ptx_dialect *d)
 {
-	for (size_t n = 0; n < sizeof(targets) / sizeof(targets[0]); n++)
-		if (targets[n].target == d->target)
-			return d->version >= (d->suffix == 'a'   ? targets[n].a
-					      : d->suffix == 'f' ? targets[n].f
-								 : targets[n].version);
-	return true;
+	const struct softgpu_architecture *a = softgpu_architecture(d->target);
+	unsigned since;
+
+	if (!d->target)
+		return true;
+	if (!a)
+		return false;
+	since = d->suffix == 'a' ? a->version_a : d->suffix == 'f' ? a->version_f : a->version;
+	return since && d->version >= since;
 }
 
 void ptx_dialect_read(struct ptx_dialect *d, const char *text, size_t length)
@@ -70,13 +62,4 @@ void ptx_dialect_read(struct ptx_dialect *d, const char *text, size_t length)
 	ptx_lex_next(&lexer, &token);
 	d->target_line = token.line;
 	ptx_dialect_target(d, token.text, token.length);
-}
-
-bool ptx_dialect_runs(unsigned target, char suffix, unsigned device)
-{
-	if (suffix == 'a')
-		return target == device;
-	if (suffix == 'f')
-		return target / 10 == device / 10 && target <= device;
-	return target <= device;
 }

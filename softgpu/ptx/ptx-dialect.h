@@ -17,12 +17,10 @@ struct ptx_dialect {
 unsigned ptx_dialect_version(double number);
 /* Reads the name of a target. False: it is not sm_ and a number; then nothing is changed. */
 bool ptx_dialect_target(struct ptx_dialect *dialect, const char *text, size_t length);
-/* False: the version has no such target yet. */
+/* False: the version has no such target. True where no target is said. */
 bool ptx_dialect_has_target(const struct ptx_dialect *dialect);
 
 /* What a text begins with; all zero if it does not begin with a version. No more than its first tokens are read. */
 void ptx_dialect_read(struct ptx_dialect *dialect, const char *text, size_t length);
-/* Does code for this target run on a device with this compute capability, 90 for 9.0? */
-bool ptx_dialect_runs(unsigned target, char suffix, unsigned device);
 
 #endif

@@ -43,8 +43,17 @@ static const struct refusal {
 	{"7.0", "sm_90", "ret;", CUDA_ERROR_INVALID_PTX, 2, "PTX .version 7.0 does not support .target sm_90"},
 	{"9.9", "sm_90", "ret;", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1, "Unsupported .version 9.9; current version is '9.0'"},
 	{"9.0", "sm_131", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "sm_131"},
-	{"9.0", "sm_90a", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "sm_90a"},
-	{"9.0", "sm_100f", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "sm_100f"},
+	/* for other devices: the setting that makes this one such a device is named */
+	{"9.0", "sm_90a", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2,
+	 "Program with .target 'sm_90a' cannot be compiled to architecture 'sm_120'"},
+	{"9.0", "sm_90a", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=9.0"},
+	{"9.0", "sm_90f", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "sm_90f"},
+	{"9.0", "sm_100a", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=10.0"},
+	{"9.0", "sm_100f", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=10.0"},
+	{"9.0", "sm_103f", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=10.3"},
+	{"9.0", "sm_110a", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=11.0"},
+	{"9.0", "sm_121", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=12.1"},
+	{"9.0", "sm_121f", "ret;", CUDA_ERROR_NO_BINARY_FOR_GPU, 2, "set VCUDA_CPU_COMPUTE=12.1"},
 };
 
 static const char *text_of(const struct refusal *r)
@@ -103,6 +112,21 @@ static void refused_by_the_linker(void **state)
 	}
 }
 
+/* What a device of 12.0 takes. */
+static void taken_at_load(void **state)
+{
+	static const char *const targets[] = {"sm_50", "sm_90", "sm_100", "sm_101", "sm_110", "sm_120", "sm_120a", "sm_120f"};
+
+	for (size_t n = 0; n < sizeof(targets) / sizeof(targets[0]); n++) {
+		const struct refusal right = {"9.0", targets[n], "ret;", CUDA_SUCCESS, 0, ""};
+		CUmodule module;
+
+		assert_int_equal(cuda->cuModuleLoadData(&module, text_of(&right)), CUDA_SUCCESS);
+		assert_int_equal(launch(function(module, "good"), 1, 1, NULL, NULL), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	}
+}
+
 /* PTX that is not implemented is loaded, as it is natively, and refused when it is launched. */
 static void loaded_and_not_launched(void **state)
 {
@@ -129,6 +153,7 @@ int main(void)
 		IN_CONTEXT(refused_at_load),
 		IN_CONTEXT(refused_in_a_library),
 		IN_CONTEXT(refused_by_the_linker),
+		IN_CONTEXT(taken_at_load),
 		IN_CONTEXT(loaded_and_not_launched),
 	};
 

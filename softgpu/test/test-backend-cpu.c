@@ -36,7 +36,10 @@ static void test_device(void **state)
 	assert_int_equal(value, 3);
 	assert_int_equal(cuda->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0),
 			 CUDA_SUCCESS);
-	assert_int_equal(value, 13);
+	assert_int_equal(value, 12);
+	assert_int_equal(cuda->cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(value, 0);
 	assert_int_equal(cuda->cuDeviceGetAttribute(&value, 9999, 0), CUDA_ERROR_INVALID_VALUE);
 	vcuda_cpu_address_range(&start, &length);
 	assert_true(start && length >= total);

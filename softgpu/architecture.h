@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVIDIA's architectures: the one table from which follow the device's compute capability, the PTX that it takes, and
+ * the names of architectures that programs make of the capability.
+ *
+ * A number is 120 for compute capability 12.0, for PTX's target sm_120 and for compute_120, which nvcc -arch=native,
+ * NVRTC and Numba make of the capability. The functions are thread-safe.
+ */
+#ifndef VCUDA_CPU_ARCHITECTURE_H
+#define VCUDA_CPU_ARCHITECTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The device's without VCUDA_CPU_COMPUTE. Toolkits from CUDA 12.8 on know it, and all PTX but that for later ones runs.
+ */
+#define SOFTGPU_DEFAULT_ARCHITECTURE 120
+
+struct softgpu_architecture {
+	uint16_t number;
+	/* The version of PTX that sm_N, sm_Na and sm_Nf came with, 87 for 8.7; 0: there is no such target. */
+	uint16_t version, version_a, version_f;
+	uint16_t family;  /* code for sm_Nf runs on devices of its family from N on; 0: none */
+	uint16_t renamed; /* the name since CUDA 13.0; 0: the same */
+};
+
+/* NULL: no such architecture is known. The result is constant. */
+const struct softgpu_architecture *softgpu_architecture(unsigned number);
+
+/* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Neither need be known. */
+bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix);
+
+/* The newest version of PTX that a driver of a CUDA version (13000) takes, 90 for 9.0. */
+unsigned softgpu_architecture_ptx(int cuda);
+
+#endif
