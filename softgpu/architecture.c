@@ -50,6 +50,11 @@ bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix)
 	return t->version_f && t->family == d->family && target <= device;
 }
 
+bool softgpu_architecture_runs_code(unsigned device, unsigned target, char suffix)
+{
+	return softgpu_architecture_runs(device, target, suffix) && (suffix || target / 10 == device / 10);
+}
+
 unsigned softgpu_architecture_ptx(int cuda)
 {
 	size_t i = 0, last = sizeof(newest) / sizeof(newest[0]) - 1;

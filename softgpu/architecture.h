@@ -30,6 +30,9 @@ const struct softgpu_architecture *softgpu_architecture(unsigned number);
 /* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Neither need be known. */
 bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix);
 
+/* The same of machine code. */
+bool softgpu_architecture_runs_code(unsigned device, unsigned target, char suffix);
+
 /* The newest version of PTX that a driver of a CUDA version (13000) takes, 90 for 9.0. */
 unsigned softgpu_architecture_ptx(int cuda);
 

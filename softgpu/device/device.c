@@ -138,10 +138,6 @@ static void choose_compute(void)
 		return;
 	}
 	device.architecture = (unsigned int)(10 * major + minor);
-	if (!softgpu_architecture(device.architecture))
-		vcuda_log("VCUDA_CPU_COMPUTE=%s: no GPU has this compute capability, so that nvcc -arch=native, NVRTC and "
-			  "Numba refuse it",
-			  text);
 }
 
 __attribute__((visibility("default"))) void vcuda_cpu_limit_kernels(uint64_t seconds, void (*refused)(void))

@@ -33,6 +33,9 @@ struct survey {
 	struct fatbin_entry best;
 	bool found, elf, other;
 	struct fatbin_entry for_other; /* PTX for another device */
+	bool has_code;                 /* machine code that this device would run */
+	struct fatbin_entry newer;     /* the PTX for the next newer device; kind 0: there is none */
+	bool stands_in;                /* the best is that */
 };
 
 static char suffix_of(const struct fatbin_entry *entry)
@@ -45,6 +48,39 @@ static bool runs_here(unsigned int target, char suffix)
 	return softgpu_architecture_runs(softgpu_device()->architecture, target, suffix);
 }
 
+static void survey_code(struct survey *s, const struct fatbin_entry *entry)
+{
+	s->elf = true;
+	if (softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
+		s->has_code = true;
+}
+
+static void survey_ptx(struct survey *s, const struct fatbin_entry *entry)
+{
+	if (runs_here(entry->sm, suffix_of(entry))) {
+		if (!s->found || entry->sm > s->best.sm)
+			s->best = *entry;
+		s->found = true;
+		return;
+	}
+	s->other = true;
+	s->for_other = *entry;
+	if (!suffix_of(entry) && (!s->newer.kind || entry->sm < s->newer.sm))
+		s->newer = *entry;
+}
+
+/*
+ * Libraries have machine code for each device, and PTX for the newest only. Where a driver takes machine code, the PTX
+ * for the next newer device stands in for it.
+ */
+static void let_stand_in(struct survey *s)
+{
+	if (s->found || !s->has_code || !s->newer.kind)
+		return;
+	s->found = s->stands_in = true;
+	s->best = s->newer;
+}
+
 static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 {
 	struct fatbin_entry entry;
@@ -53,17 +89,11 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 	*s = (struct survey){0};
 	while ((n = fatbin_next(reader, &entry)) == 1) {
 		if (entry.kind == FATBIN_ELF)
-			s->elf = true;
-		if (entry.kind != FATBIN_PTX)
-			continue;
-		if (!runs_here(entry.sm, suffix_of(&entry))) {
-			s->other = true;
-			s->for_other = entry;
-		} else if (!s->found || entry.sm > s->best.sm) {
-			s->found = true;
-			s->best = entry;
-		}
+			survey_code(s, &entry);
+		else if (entry.kind == FATBIN_PTX)
+			survey_ptx(s, &entry);
 	}
+	let_stand_in(s);
 	if (n == 0)
 		return CUDA_SUCCESS;
 	vcuda_log("the fatbin is malformed: an entry's sizes go beyond its container");
@@ -80,13 +110,14 @@ static CUresult refuse(const struct survey *s)
 			  e->sm, (char[]){suffix_of(e), 0}, softgpu_device()->architecture, e->sm / 10, e->sm % 10);
 	else
 		vcuda_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
-			  "-gencode arch=compute_75,code=compute_75",
+			  "-gencode arch=compute_75,code=compute_75, which may follow -arch=native",
 			  s->elf ? ", only machine code," : "");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entry, bool beside_machine_code)
+static CUresult add(struct softgpu_image *image, const struct survey *s)
 {
+	const struct fatbin_entry *entry = &s->best;
 	char *text;
 	size_t length;
 	int error;
@@ -107,7 +138,8 @@ static CUresult add(struct softgpu_image *image, const struct fatbin_entry *entr
 	image->bytes += length;
 	image->relocatable |= entry->relocatable;
 	image->part[image->count].text = text;
-	image->part[image->count].beside_machine_code = beside_machine_code;
+	image->part[image->count].beside_machine_code = s->elf;
+	image->part[image->count].for_machine_code = s->stands_in;
 	/* PTX ends at a NUL or at the entry's end. */
 	image->part[image->count++].length = strnlen(text, length);
 	return CUDA_SUCCESS;
@@ -127,7 +159,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	do {
 		result = survey(&reader, &s);
 		if (result == CUDA_SUCCESS && s.found)
-			result = add(image, &s.best, s.elf);
+			result = add(image, &s);
 		else if (!refused.other)
 			refused = s;
 		if (result != CUDA_SUCCESS)
@@ -140,20 +172,20 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
-/* Is the PTX no newer than the driver, where a driver would compile it, and for this device? */
-static CUresult check_dialect(const char *text, size_t length, bool may_be_newer)
+/* Is the PTX no newer than the driver and for this device, where a driver would compile it? */
+static CUresult check_dialect(const struct softgpu_image *image, unsigned int part)
 {
 	unsigned int newest = softgpu_architecture_ptx(CUDA_VERSION), device = softgpu_device()->architecture;
 	struct ptx_dialect dialect;
 
-	ptx_dialect_read(&dialect, text, length);
-	if (!may_be_newer && dialect.version > newest) {
+	ptx_dialect_read(&dialect, image->part[part].text, image->part[part].length);
+	if (!image->part[part].beside_machine_code && dialect.version > newest) {
 		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is "
 			  "'%u.%u'",
 			  dialect.version_line, dialect.version / 10, dialect.version % 10, newest / 10, newest % 10);
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	}
-	if (!dialect.target || runs_here(dialect.target, dialect.suffix))
+	if (!dialect.target || image->part[part].for_machine_code || runs_here(dialect.target, dialect.suffix))
 		return CUDA_SUCCESS;
 	vcuda_log("cannot load a module: line %u of the PTX: Program with .target 'sm_%u%s' cannot be compiled to "
 		  "architecture 'sm_%u': compile it for that, or set VCUDA_CPU_COMPUTE=%u.%u",
@@ -167,7 +199,7 @@ static CUresult check_dialects(const struct softgpu_image *image)
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned int n = 0; n < image->count && result == CUDA_SUCCESS; n++)
-		result = check_dialect(image->part[n].text, image->part[n].length, image->part[n].beside_machine_code);
+		result = check_dialect(image, n);
 	return result;
 }
 
@@ -180,7 +212,7 @@ static CUresult read_text(const char *text, size_t bound, struct softgpu_image *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->part[0].text = copy;
 	image->part[0].length = length;
-	image->part[0].beside_machine_code = false;
+	image->part[0].beside_machine_code = image->part[0].for_machine_code = false;
 	image->count = 1;
 	return CUDA_SUCCESS;
 }
@@ -200,7 +232,7 @@ static CUresult add_device_runtime(struct softgpu_image *image)
 	if (!image->part[image->count].text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->bytes += length;
-	image->part[image->count].beside_machine_code = false;
+	image->part[image->count].beside_machine_code = image->part[image->count].for_machine_code = false;
 	image->part[image->count++].length = length;
 	return CUDA_SUCCESS;
 }
@@ -227,7 +259,8 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 	} else if (memcmp(data, "\177ELF", 4) == 0) {
 		vcuda_log(
 			"the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
-			"that has it");
+			"that has it. Libraries that have both, as cuBLAS, choose PTX where they do not know the "
+			"device: set VCUDA_CPU_COMPUTE=13.0");
 		result = CUDA_ERROR_NO_BINARY_FOR_GPU;
 	} else if (magic == WRAPPER_MAGIC) {
 		vcuda_log(

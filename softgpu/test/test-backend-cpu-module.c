@@ -129,6 +129,42 @@ static void test_linked_images(void **state)
 	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
 }
 
+#define TEXT_FOR(target) ".version 8.8\n.target " target "\n.address_size 64\n.visible .global .u32 it;\n"
+
+/* Machine code and PTX in one container: PTX for a newer device stands in for code that this one (12.0) would run. */
+static void test_code_beside_ptx(void **state)
+{
+	static const struct {
+		uint32_t code, ptx;
+		const char *text;
+		CUresult result;
+	} cases[] = {
+		{120, 121, TEXT_FOR("sm_121"), CUDA_SUCCESS},
+		{90, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
+		{100, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
+		{121, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
+		{121, 120, TEXT_FOR("sm_120"), CUDA_SUCCESS},
+		{90, 90, TEXT_FOR("sm_90"), CUDA_SUCCESS},
+	};
+
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		struct container image[2] = {container(2, "\177ELF"), container(1, cases[n].text)};
+		CUmodule module;
+		CUdeviceptr p;
+
+		image[0].entry[7] = cases[n].code;
+		image[1].entry[7] = cases[n].ptx;
+		/* the second entry takes the place of the second container's header */
+		memmove(&image[1], image[1].entry, sizeof(image[1]) - offsetof(struct container, entry));
+		image[0].bytes += sizeof(image[1]) - offsetof(struct container, entry);
+		assert_int_equal(cuda->cuModuleLoadData(&module, image), cases[n].result);
+		if (cases[n].result != CUDA_SUCCESS)
+			continue;
+		assert_int_equal(cuda->cuModuleGetGlobal_v2(&p, NULL, module, "it"), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	}
+}
+
 static void test_library(void **state)
 {
 	CUdeviceptr p, q;
@@ -192,6 +228,7 @@ int main(void)
 		IN_CONTEXT(test_module),
 		IN_CONTEXT(test_images),
 		IN_CONTEXT(test_linked_images),
+		IN_CONTEXT(test_code_beside_ptx),
 		IN_CONTEXT(test_library),
 		IN_CONTEXT(test_refused_instruction),
 	};
