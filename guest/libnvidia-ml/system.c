@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "guest/client/driver-version.h"
 #include "nvml.h"
-
-#define CUDA_NEWEST 13000
+#include "protocol/cuda-newest.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned int users;
@@ -112,20 +112,19 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int le
 	nvmlReturn_t result = nvml_require_init();
 	char text[96];
 
-	snprintf(text, sizeof(text), "%d.%s", CUDA_NEWEST / 1000, driver_version());
+	snprintf(text, sizeof(text), "%d.%s", VCUDA_NEWEST_CUDA / 1000, driver_version());
 	return result == NVML_SUCCESS ? nvml_put_text(version, length, text) : result;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	nvmlReturn_t result = nvml_require_init();
-	int host = nvml_client_host()->info.driver_version;
 
 	if (result != NVML_SUCCESS)
 		return result;
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = host < CUDA_NEWEST ? host : CUDA_NEWEST;
+	*version = client_driver_version(VCUDA_NEWEST_CUDA, nvml_client_host()->info.driver_version);
 	return NVML_SUCCESS;
 }
 

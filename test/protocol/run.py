@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 GENERATOR = HERE.parent.parent / "protocol" / "generate.py"
@@ -97,11 +98,37 @@ def bad():
     return failures + (not files)
 
 
+def newest(names, addresses):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [pathlib.Path(folder, name) for name in ("names.txt", "proc-addresses.txt")]
+        for path, lines in zip(paths, (names, addresses)):
+            path.write_text("".join(line + "\n" for line in lines), encoding="ascii")
+        return subprocess.run([sys.executable, FUNCTIONS.with_name("newest.py"), *paths], capture_output=True, text=True, check=False)
+
+
+def check_newest():
+    """The newest version is the last before the first of which something is missing; refused functions count as there."""
+    names = ["cuOne 1000", "cuTwo 2000 (int n)", "cuTwo_v2 2010 (int n)", "cuTwo_v2_ptsz 2010", "cuFour 4000", "cuNone -"]
+    addresses = ["# a comment", "cuOne 1000", "cuTwo 2000", "cuTwo 2010", "cuTwo_ptsz 2010"]
+    failures = 0
+    for more, expected in (([], 2010), (["cuFour 4000"], 4000), (["cuThree 3000", "cuFour 4000"], 2010), (["cuOne_ptsz 1000"], 0),
+                           (["cuNone 3000", "cuFour 4000"], 2010), (["cuTwo 2020"], 2010)):
+        result = newest(names, addresses + more)
+        if result.returncode or not result.stdout.endswith(f"VCUDA_NEWEST_CUDA {expected}\n"):
+            print(f"FAIL newest version with {more}: not {expected}: {result.stdout}{result.stderr}")
+            failures += 1
+    result = newest(names, ["cuOne"])
+    if result.returncode != 1 or ":1: a line is: NAME VERSION" not in result.stderr:
+        print(f"FAIL newest version: {result.stderr!r}")
+        failures += 1
+    return failures
+
+
 def main(argv):
     if argv == ["--update"]:
         return golden(update=True)
     if argv == ["golden"]:
-        return golden(update=False)
+        return golden(update=False) + check_newest()
     if argv == ["bad"]:
         return bad()
     sys.stderr.write(__doc__)

@@ -14,12 +14,17 @@
 #include "core/thread.h"
 #include "guest/client/call.h"
 #include "common/log.h"
+#include "guest/client/driver-version.h"
 #include "guest/client/session.h"
 #include "core/arena.h"
+#include "protocol/cuda-newest.h"
 #include "protocol/guest-calls.h"
 #include "common/trace-point.h"
 
 extern char **environ;
+
+/* protocol/cuda-abi.h has the types and the numbers of that version. */
+_Static_assert(VCUDA_NEWEST_CUDA <= CUDA_VERSION, "functions of a version whose types are not there");
 
 struct vcuda_host_info libcuda_host;
 
@@ -159,8 +164,7 @@ VCUDA_EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = CUDA_VERSION;
-	if (libcuda_require_init() == CUDA_SUCCESS && libcuda_host.driver_version < CUDA_VERSION)
-		*version = libcuda_host.driver_version;
+	*version =
+		client_driver_version(VCUDA_NEWEST_CUDA, atomic_load(&libcuda_ready) ? libcuda_host.driver_version : 0);
 	return CUDA_SUCCESS;
 }

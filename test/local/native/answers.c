@@ -3,7 +3,8 @@
  * What NVIDIA's driver answers, as data: error texts, calls before cuInit, codes, CUDA_VISIBLE_DEVICES. The program
  * opens the libraries by their names and so runs natively as well.
  *
- * usage: answers texts errors.txt | answers early libcuda.so.1.txt | answers codes | answers visible
+ * usage: answers texts errors.txt | answers early libcuda.so.1.txt | answers codes | answers visible |
+ *        answers addresses proc-addresses.txt
  *
  * Exit status 0: every probe got the expected answer. Each other one has a line on standard output.
  */
@@ -183,6 +184,33 @@ static void address_codes(void)
 	       CALL(cuGetProcAddress, "cuLaunchKernelEx", &older, 11000, (uint64_t)0), CUDA_ERROR_NOT_FOUND);
 }
 
+/* Each function of each version up to the driver's is found. */
+static void addresses_of(const char *path)
+{
+	char line[512], name[128], what[192], *suffix;
+	FILE *f = fopen(path, "r");
+	int version, newest;
+
+	if (!f || CALL(cuDriverGetVersion, &newest)) {
+		perror(path);
+		exit(2);
+	}
+	while (fgets(line, sizeof(line), f)) {
+		uint64_t flags = 0;
+
+		if (line[0] == '#' || sscanf(line, "%127s %d", name, &version) != 2 || version > newest)
+			continue;
+		suffix = strstr(name, "_pt");
+		if (suffix) {
+			*suffix = 0;
+			flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+		}
+		snprintf(what, sizeof(what), "cuGetProcAddress(\"%s\", %d, %d)", name, version, (int)flags);
+		expect(what, proc_address(name, version, flags, true), 1000);
+	}
+	fclose(f);
+}
+
 static void file_codes(void)
 {
 	char empty[] = "/tmp/vcuda-empty.XXXXXX";
@@ -313,7 +341,7 @@ int main(int argc, char **argv)
 {
 	cuda = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!cuda || argc < 2) {
-		fprintf(stderr, "%s\n", cuda ? "usage: answers texts|early|codes|visible [FILE]" : dlerror());
+		fprintf(stderr, "%s\n", cuda ? "usage: answers texts|early|codes|visible|addresses [FILE]" : dlerror());
 		return 2;
 	}
 	if (!strcmp(argv[1], "texts") && argc == 3)
@@ -322,6 +350,8 @@ int main(int argc, char **argv)
 		early(argv[2]);
 	else if (!strcmp(argv[1], "codes"))
 		codes();
+	else if (!strcmp(argv[1], "addresses") && argc == 3)
+		addresses_of(argv[2]);
 	else if (!strcmp(argv[1], "visible"))
 		visible();
 	printf("%s: %d probes, %d differ\n", argv[1], probes, different);

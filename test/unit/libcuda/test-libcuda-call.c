@@ -27,6 +27,37 @@ CUresult cuGraphConditionalHandleCreate(void *, CUgraph, CUcontext, unsigned int
 static CUcontext context;
 static CUdeviceptr memory;
 
+/* What a process says whose VCUDA_DRIVER_VERSION is this one, before and after cuInit(): the host's driver is of 12.9. */
+static void says_version(const char *wanted, int before, int after)
+{
+	pid_t child = fork();
+	int version, status;
+	void *found;
+
+	if (!child) {
+		setenv("VCUDA_DRIVER_VERSION", wanted, 1);
+		if (cuDriverGetVersion(&version) || version != before)
+			_exit(1);
+		if (cuGetProcAddress_v2("cuInit", &found, before, 0, NULL) ||
+		    cuGetProcAddress_v2("cuInit", &found, before + 10, 0, NULL) != CUDA_ERROR_INVALID_VALUE)
+			_exit(2);
+		_exit(cuInit(0) || cuDriverGetVersion(&version) || version != after ? 3 : 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void wanted_versions(void **state)
+{
+	says_version("", CUDA_VERSION, 12090);
+	says_version("12.4", 12040, 12040);
+	says_version("13.0", 13000, 13000);
+	says_version("13.5", 13050, 13050);
+	says_version("latest", CUDA_VERSION, 12090);
+	says_version("12.4.1", CUDA_VERSION, 12090);
+	says_version("-1.0", CUDA_VERSION, 12090);
+}
+
 static void before_init(void **state)
 {
 	int n, version;
@@ -382,6 +413,7 @@ static void lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wanted_versions),
 		cmocka_unit_test(before_init), cmocka_unit_test(init),        cmocka_unit_test(contexts),
 		cmocka_unit_test(results),     cmocka_unit_test(slow),        cmocka_unit_test(order),
 		cmocka_unit_test(paced),       cmocka_unit_test(many_events), cmocka_unit_test(ended),
