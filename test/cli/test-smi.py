@@ -45,6 +45,7 @@ def formats():
     output(values % ("", ""), *own, "--query-gpu", fields, "--format=csv,noheader,nounits")
     output("0, 1\n", *own, "--query-gpu=index, count", "--format=csv, noheader", "-i", "0")
     output("pid, used_memory \\[MiB\\]\n", *own, "--query-compute-apps=pid,used_memory", "--format=csv")
+    check(" CUDA 12.4\n" in smi(*own, VCUDA_DRIVER_VERSION="12.4").stdout, "the version that is wanted")
     check("no process computes" in smi(*own).stdout, "the table")
     check('"nonsense" is no field' in smi(*own, "--query-gpu=name,nonsense", "--format=csv", status=125).stderr, "an unknown field")
     check("no device 3" in smi(*own, "-i", "3", status=125).stderr, "an unknown device")

@@ -142,6 +142,40 @@ static int choose(const struct device *all, int n, const char *wanted, struct de
 	return k;
 }
 
+struct bus_address {
+	unsigned int domain, bus, device;
+};
+
+/* All zeros where it cannot be read. */
+static struct bus_address address_of(const struct device *d)
+{
+	struct bus_address a = {0};
+
+	if (sscanf(d->info.pci_bus_id, "%x:%x:%x", &a.domain, &a.bus, &a.device) != 3)
+		a = (struct bus_address){0};
+	return a;
+}
+
+static int compare_addresses(const void *first, const void *second)
+{
+	struct bus_address a = address_of(first), b = address_of(second);
+
+	if (a.domain != b.domain)
+		return a.domain < b.domain ? -1 : 1;
+	if (a.bus != b.bus)
+		return a.bus < b.bus ? -1 : 1;
+	return a.device < b.device ? -1 : a.device > b.device;
+}
+
+/* CUDA_DEVICE_ORDER. The host's order is FASTEST_FIRST, the other value. */
+static void order(struct device *all, int n)
+{
+	const char *wanted = getenv("CUDA_DEVICE_ORDER");
+
+	if (wanted && !strcmp(wanted, "PCI_BUS_ID"))
+		qsort(all, (size_t)n, sizeof(*all), compare_addresses);
+}
+
 /* Makes of what the host says what programs see. */
 static void present(vcuda_device_info *info)
 {
@@ -179,6 +213,7 @@ CUresult libcuda_devices_load(int n)
 		}
 		present(&all[i].info);
 	}
+	order(all, n);
 	devices = all;
 	count = n;
 	if (wanted) {

@@ -350,7 +350,17 @@ VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 	CUresult result = libcuda_require_context();
 	struct libcuda_function_entry *e;
 
-	return result != CUDA_SUCCESS ? result : libcuda_function_lookup(libcuda_context_current(), handle, &e);
+	/* The lookup asks the host for the function's attributes, for which NVIDIA's driver loads it. */
+	if (result == CUDA_SUCCESS)
+		result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
+	if (result == CUDA_SUCCESS)
+		atomic_store(&e->loaded, true);
+	return result;
+}
+
+static bool is_loaded(struct libcuda_function_entry *e)
+{
+	return !libcuda_loads_lazily() || atomic_load(&e->launched) || atomic_load(&e->loaded);
 }
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
@@ -364,7 +374,6 @@ VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction h
 		return CUDA_ERROR_INVALID_VALUE;
 	result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
-		*state = atomic_load(&e->launched) ? CU_FUNCTION_LOADING_STATE_LOADED
-						   : CU_FUNCTION_LOADING_STATE_UNLOADED;
+		*state = is_loaded(e) ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
 	return result;
 }

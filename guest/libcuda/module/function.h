@@ -22,6 +22,7 @@ struct libcuda_function_entry {
 	struct libcuda_context *context;
 	uint64_t generation;          /* of the context */
 	_Atomic bool launched;        /* once: it is compiled, later launches need not wait */
+	_Atomic bool loaded;          /* by cuFuncLoad() */
 	_Atomic uint32_t cluster;     /* the last one that it was launched with: 8 bits a dimension */
 	_Atomic(CUfunction) function; /* of a kernel: what cuKernelGetFunction() gives */
 	struct libcuda_occupancy occupancy[LIBCUDA_OCCUPANCY_ANSWERS]; /* under a lock of occupancy.c */
@@ -48,6 +49,9 @@ static inline struct libcuda_function *libcuda_function_of(const struct libcuda_
  */
 CUresult libcuda_function_add(enum libcuda_object_kind kind, const void *handle, struct libcuda_context *context,
 			      const void *parent, const char *name);
+
+/* Whether functions are loaded at their first use: CUDA_MODULE_LOADING. */
+bool libcuda_loads_lazily(void);
 
 /* The entry of a function in its own context, or of a kernel in `context`. CUDA_ERROR_INVALID_HANDLE: neither exists.
  */

@@ -62,13 +62,6 @@ static CUresult add_broken(CUlibrary *library)
 	return CUDA_SUCCESS;
 }
 
-static bool is_lazy(void)
-{
-	CUmoduleLoadingMode mode;
-
-	return cuModuleGetLoadingMode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_LAZY_LOADING;
-}
-
 /* The library's own options promise that the image stays: it is shipped now in any case. */
 VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
 					unsigned int jit_count, CUlibraryOption *options, void **values,
@@ -86,7 +79,7 @@ VCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CU
 	result = libcuda_jit_start(&told);
 	if (result == CUDA_SUCCESS)
 		result = libcuda_image_find(code, &data, &bytes);
-	if (result == CUDA_ERROR_INVALID_IMAGE && code && is_lazy())
+	if (result == CUDA_ERROR_INVALID_IMAGE && code && libcuda_loads_lazily())
 		return add_broken(library);
 	return result != CUDA_SUCCESS ? result : load_image(library, data, bytes, &told);
 }

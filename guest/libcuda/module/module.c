@@ -167,15 +167,22 @@ VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 	return result;
 }
 
+/* The values are EAGER, LAZY and DEFAULT, which is LAZY. */
+bool libcuda_loads_lazily(void)
+{
+	const char *wanted = getenv("CUDA_MODULE_LOADING");
+
+	return !wanted || strcmp(wanted, "EAGER");
+}
+
 VCUDA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
 	CUresult result = libcuda_require_init();
-	const char *wanted = getenv("CUDA_MODULE_LOADING");
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	*mode = wanted && !strcmp(wanted, "EAGER") ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+	*mode = libcuda_loads_lazily() ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
 	return CUDA_SUCCESS;
 }

@@ -19,7 +19,8 @@
 
 /*
  * Variables of the guest process that the driver obeys and that can do no harm here. Others name files or libraries of
- * the host (CUDA_CACHE_PATH, CUDA_INJECTION64_PATH) or are the guest library's own business (CUDA_VISIBLE_DEVICES).
+ * the host (CUDA_CACHE_PATH, CUDA_INJECTION64_PATH) or are the guest library's own business (CUDA_VISIBLE_DEVICES,
+ * CUDA_DEVICE_ORDER, CUDA_LAUNCH_BLOCKING).
  */
 static const char *const environment_allowed[] = {
 	"CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "CUDA_MODULE_DATA_LOADING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT",

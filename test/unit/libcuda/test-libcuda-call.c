@@ -58,6 +58,44 @@ static void wanted_versions(void **state)
 	says_version("-1.0", CUDA_VERSION, 12090);
 }
 
+/* The bus addresses of the devices of a process with such variables. */
+static void has_order(const char *order, const char *visible, const char *const *expected)
+{
+	pid_t child = fork();
+	int n, status;
+	char id[16];
+
+	if (!child) {
+		fake.devices = 4;
+		if (order)
+			setenv("CUDA_DEVICE_ORDER", order, 1);
+		if (visible)
+			setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+		if (cuInit(0) || cuDeviceGetCount(&n))
+			_exit(1);
+		for (int i = 0; i < n; i++)
+			if (!expected[i] || cuDeviceGetPCIBusId(id, sizeof(id), i) || strcmp(id, expected[i]))
+				_exit(2 + i);
+		_exit(expected[n] ? 10 : 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+/* Also before CUDA_VISIBLE_DEVICES counts. */
+static void device_order(void **state)
+{
+	static const char *const host[] = {"0000:07:00.0", "0001:01:00.0", "0000:03:1F.0", "0000:03:0A.0", NULL};
+	static const char *const bus[] = {"0000:03:0A.0", "0000:03:1F.0", "0000:07:00.0", "0001:01:00.0", NULL};
+	static const char *const two[] = {"0001:01:00.0", "0000:03:0A.0", NULL};
+
+	has_order(NULL, NULL, host);
+	has_order("FASTEST_FIRST", NULL, host);
+	has_order("PCI_BUS_ID", NULL, bus);
+	has_order("PCI_BUS_ID", "3,0", two);
+	has_order(NULL, "1,3", two);
+}
+
 static void before_init(void **state)
 {
 	int n, version;
@@ -413,7 +451,7 @@ static void lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wanted_versions),
+		cmocka_unit_test(wanted_versions), cmocka_unit_test(device_order),
 		cmocka_unit_test(before_init), cmocka_unit_test(init),        cmocka_unit_test(contexts),
 		cmocka_unit_test(results),     cmocka_unit_test(slow),        cmocka_unit_test(order),
 		cmocka_unit_test(paced),       cmocka_unit_test(many_events), cmocka_unit_test(ended),

@@ -208,6 +208,9 @@ static CUresult add_part(const struct vcuda_args_vcudaLinkAdd *a)
 	return strstr(linked, "bad") ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
 }
 
+/* Of the devices. */
+static const char *const bus_ids[] = {"0000:07:00.0", "0001:01:00.0", "0000:03:1F.0", "0000:03:0A.0"};
+
 static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	static uint8_t arena_memory[65536];
@@ -217,7 +220,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 	switch (c->op) {
 		CASE(vcudaHello)
 		a.info = (vcuda_host_info){.driver_version = 12090,
-					   .device_count = 1,
+					   .device_count = fake.devices ? fake.devices : 1,
 					   .range_count = 1,
 					   .arena_start = FAKE_ARENA_START,
 					   .arena_length = 1ull << 30,
@@ -226,7 +229,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		REPLY(vcudaHello)
 		CASE(vcudaDeviceInfo)
 		strcpy(a.info.name, "Fake");
-		strcpy(a.info.pci_bus_id, "0000:07:00.0");
+		strcpy(a.info.pci_bus_id, bus_ids[a.dev % 4]);
 		a.info.total_memory = FAKE_DEVICE_BYTES;
 		for (int i = 1; i <= 7; i++)
 			a.info.attributes[i] = i == 1 || i < 4 ? 1024 : i == 4 ? 64 : 65535;

@@ -38,6 +38,7 @@ struct fake_worker {
 	_Atomic bool loses_fences;                   /* no stream gets to one */
 	_Atomic bool ends_fences;                    /* there are none any more when a stream gets to one */
 	_Atomic uint64_t outputs;                   /* parts of output that were fetched */
+	_Atomic int devices;                        /* more than one */
 	_Atomic int delay_us;                       /* before each answer */
 	_Atomic int fail_next;                      /* CUresult of the next command that waits */
 };
