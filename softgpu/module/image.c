@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "device/memory.h"
 #include "common/fatbin.h"
+#include "protocol/machine-code.h"
 #include "ptx/ptx-dialect.h"
 #include "common/log.h"
 
@@ -172,6 +173,13 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	return image->count ? CUDA_SUCCESS : refuse(&refused);
 }
 
+/* A driver has machine code, and does not look at the text. */
+static bool has_machine_code(const struct softgpu_image *image, unsigned int part)
+{
+	return image->part[part].beside_machine_code ||
+	       !strncmp(image->part[part].text, VCUDA_FOR_MACHINE_CODE, strlen(VCUDA_FOR_MACHINE_CODE));
+}
+
 /* Is the PTX no newer than the driver and for this device, where a driver would compile it? */
 static CUresult check_dialect(const struct softgpu_image *image, unsigned int part)
 {
@@ -179,7 +187,7 @@ static CUresult check_dialect(const struct softgpu_image *image, unsigned int pa
 	struct ptx_dialect dialect;
 
 	ptx_dialect_read(&dialect, image->part[part].text, image->part[part].length);
-	if (!image->part[part].beside_machine_code && dialect.version > newest) {
+	if (!has_machine_code(image, part) && dialect.version > newest) {
 		vcuda_log("cannot load a module: line %u of the PTX: Unsupported .version %u.%u; current version is "
 			  "'%u.%u'",
 			  dialect.version_line, dialect.version / 10, dialect.version % 10, newest / 10, newest % 10);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/machine-code.h"
+
 /* Ten lines; what a case has is at line 10. */
 #define FRAME                                                                                                          \
 	".version %s\n.target %s\n.address_size 64\n.visible .entry good() { ret; }\n"                                 \
@@ -127,6 +129,21 @@ static void taken_at_load(void **state)
 	}
 }
 
+/* A driver is given machine code there, and does not look at the PTX's version. */
+static void newer_for_machine_code(void **state)
+{
+	const struct refusal newer = {"9.9", "sm_120", "ret;", CUDA_SUCCESS, 0, ""};
+	const struct refusal other = {"9.9", "sm_90a", "ret;", CUDA_SUCCESS, 0, ""};
+	char text[1200];
+	CUmodule module;
+
+	snprintf(text, sizeof(text), "%s%s", VCUDA_FOR_MACHINE_CODE, text_of(&newer));
+	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	snprintf(text, sizeof(text), "%s%s", VCUDA_FOR_MACHINE_CODE, text_of(&other));
+	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
 /* PTX that is not implemented is loaded, as it is natively, and refused when it is launched. */
 static void loaded_and_not_launched(void **state)
 {
@@ -154,6 +171,7 @@ int main(void)
 		IN_CONTEXT(refused_in_a_library),
 		IN_CONTEXT(refused_by_the_linker),
 		IN_CONTEXT(taken_at_load),
+		IN_CONTEXT(newer_for_machine_code),
 		IN_CONTEXT(loaded_and_not_launched),
 	};
 

@@ -27,6 +27,7 @@
 #include "core/request.h"
 #include "guest/client/session.h"
 #include "module/sha256.h"
+#include "protocol/machine-code.h"
 
 /* Changes when the key's own composition does. */
 #define KEY_FORMAT 1
@@ -236,11 +237,14 @@ CUresult libcuda_compute_key_free(struct libcuda_compute_key *key)
 
 static CUresult give_text(const struct libcuda_compute_key *key, void **data, uint32_t *size)
 {
-	*data = strdup(key->text);
-	if (!*data)
+	char *text;
+	int length = asprintf(&text, "%s%s", VCUDA_FOR_MACHINE_CODE, key->text);
+
+	if (length < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	*data = text;
 	/* with its end, which loading it as machine code needs and PTX that is asked for as such comes without */
-	*size = (uint32_t)strlen(key->text) + 1;
+	*size = (uint32_t)length + 1;
 	note("gives PTX for", key, *size);
 	return CUDA_SUCCESS;
 }

@@ -14,6 +14,7 @@
 
 #include "guest/libcuda/core/init.h"
 #include "guest/libcuda/module/compute-cache.h"
+#include "protocol/machine-code.h"
 #include "test/unit/folder.h"
 
 struct vcuda_host_info libcuda_host = {.backend = "cuda"};
@@ -202,7 +203,9 @@ static bool finds_text(struct libcuda_compute_key *key, const char *text)
 	bool same;
 
 	EXPECT(key && libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
-	same = size == strlen(text) + 1 && !memcmp(data, text, size);
+	same = size == strlen(VCUDA_FOR_MACHINE_CODE) + strlen(text) + 1 &&
+	       !memcmp(data, VCUDA_FOR_MACHINE_CODE, strlen(VCUDA_FOR_MACHINE_CODE)) &&
+	       !strcmp((const char *)data + strlen(VCUDA_FOR_MACHINE_CODE), text);
 	EXPECT(libcuda_compute_free(data) == CUDA_SUCCESS && libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return same;
 }
