@@ -1416,6 +1416,8 @@ typedef enum CUuserObjectRetain_flags {
 	CU_GRAPH_USER_OBJECT_MOVE = 1,
 } CUuserObjectRetain_flags;
 
+#define CU_GRAPH_COND_ASSIGN_DEFAULT 0x1
+
 typedef enum CUgraphConditionalNodeType {
 	CU_GRAPH_COND_TYPE_IF = 0,
 	CU_GRAPH_COND_TYPE_WHILE = 1,

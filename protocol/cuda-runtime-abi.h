@@ -1127,6 +1127,22 @@ struct cudaMemFreeNodeParams {
 };
 
 /* The members of nodes that are not there are left out. */
+enum cudaGraphConditionalNodeType {
+	cudaGraphCondTypeIf = 0,
+	cudaGraphCondTypeWhile = 1,
+	cudaGraphCondTypeSwitch = 2,
+};
+
+#define cudaGraphCondAssignDefault 1
+
+struct cudaConditionalNodeParams {
+	cudaGraphConditionalHandle handle;
+	enum cudaGraphConditionalNodeType type;
+	unsigned int size;
+	cudaGraph_t *phGraph_out;
+	void *ctx;
+};
+
 struct cudaGraphNodeParams {
 	enum cudaGraphNodeType type;
 	int reserved0[3];
@@ -1141,6 +1157,7 @@ struct cudaGraphNodeParams {
 		struct cudaEventRecordNodeParams eventRecord;
 		struct cudaMemAllocNodeParams alloc;
 		struct cudaMemFreeNodeParams free;
+		struct cudaConditionalNodeParams conditional;
 	};
 	long long reserved2;
 };

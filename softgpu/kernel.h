@@ -166,6 +166,8 @@ struct ptx_launch {
 	void *heap;
 	uint64_t (*allocate)(void *heap, uint64_t bytes);
 	bool (*release)(void *heap, uint64_t address);
+	/* For cudaGraphSetConditional() in the kernel. False: there is no such condition. */
+	bool (*decide)(uint64_t condition, uint32_t value);
 	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */
 	/*
 	 * Gives the number of another block that the calling thread is to run as well; false: there is none. NULL: blocks

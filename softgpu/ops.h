@@ -47,7 +47,10 @@
 	X(cuMipmappedArrayGetLevel) X(cuMemcpy3DAsync_v2) X(cuTexObjectCreate) X(cuTexObjectDestroy) \
 	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) X(blas) X(matmulAsk) X(matmul) X(transform) X(randomCreate) X(randomDestroy) X(random) X(randomScrambles) \
 	X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress) \
-	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy)
+	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy) \
+	X(cuGraphCreate) X(cuGraphAddEmptyNode) X(cuGraphAddKernelNode_v2) X(cuGraphKernelNodeSetAttribute) \
+	X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddNode_v2) X(cuGraphConditionalHandleCreate) \
+	X(cuGraphInstantiateWithParams) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroyNode) X(cuGraphDestroy)
 /* clang-format on */
 
 #define X(name) __typeof__(*((struct vcuda_backend_ops *)0)->name) softgpu_##name;

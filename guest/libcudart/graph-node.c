@@ -66,7 +66,17 @@ CUDART_API cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t gr
 	CUDART_TRY((cudaError_t)cuGraphAddNode_v2(node, graph, deps, (const CUgraphEdgeData *)data, count, &p));
 	if (params->type == cudaGraphNodeTypeMemAlloc)
 		params->alloc.dptr = (void *)(uintptr_t)p.alloc.dptr;
+	if (params->type == cudaGraphNodeTypeConditional)
+		params->conditional.phGraph_out = p.conditional.phGraph_out;
 	return cudaSuccess;
+}
+
+CUDART_API cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t graph,
+							unsigned int value, unsigned int flags)
+{
+	CUDART_TRY(cudart_enter());
+	return cudart_result(
+		cuGraphConditionalHandleCreate((CUgraphConditionalHandle *)handle, graph, context(), value, flags));
 }
 
 /* As CUDA 12 had it: edges without data. */

@@ -121,6 +121,13 @@ CUresult softgpu_enter_failed(struct CUctx_st **context)
 	return result;
 }
 
+static __thread bool at_once;
+
+void softgpu_enter_at_once(void)
+{
+	at_once = true;
+}
+
 CUresult softgpu_enter(struct CUctx_st **context)
 {
 	return softgpu_enter_with(context, 0);
@@ -134,7 +141,7 @@ CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes)
 {
 	CUresult result = softgpu_enter_failed(context);
 
-	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && !softgpu_has_room(bytes)) {
+	while (result == CUDA_SUCCESS && (*context)->error == CUDA_SUCCESS && !at_once && !softgpu_has_room(bytes)) {
 		if (bytes && softgpu_is_stuck()) {
 			vcuda_log_once("copies and kernels that wait for a stream hold all the memory that queued "
 				       "commands may have: more are refused (raise vcudad's --max-queued)");

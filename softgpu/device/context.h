@@ -61,6 +61,9 @@ CUresult softgpu_enter(struct CUctx_st **context);
  */
 CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes);
 
+/* From now on the calling thread never waits so: what it submits is what others wait for. */
+void softgpu_enter_at_once(void);
+
 /* The same, but a context that has failed is let in: for what must wait until its last kernels have stopped. */
 CUresult softgpu_enter_failed(struct CUctx_st **context);
 

@@ -187,9 +187,12 @@ enum ptx_external ptx_external_find(const struct ptx_call *call)
 		const char *name;
 		uint32_t args, rets; /* rets: at most */
 	} externals[PTX_EXTERNAL_COUNT] = {
-		[PTX_EXTERNAL_NONE] = {"", 0, 0},           [PTX_EXTERNAL_ASSERTFAIL] = {"__assertfail", 5, 0},
-		[PTX_EXTERNAL_FREE] = {"free", 1, 0},       [PTX_EXTERNAL_MALLOC] = {"malloc", 1, 1},
+		[PTX_EXTERNAL_NONE] = {"", 0, 0},
+		[PTX_EXTERNAL_ASSERTFAIL] = {"__assertfail", 5, 0},
+		[PTX_EXTERNAL_FREE] = {"free", 1, 0},
+		[PTX_EXTERNAL_MALLOC] = {"malloc", 1, 1},
 		[PTX_EXTERNAL_VPRINTF] = {"vprintf", 2, 1},
+		[PTX_EXTERNAL_SET_CONDITIONAL] = {"cudaGraphSetConditional", 2, 0},
 	};
 
 	for (unsigned n = PTX_EXTERNAL_ASSERTFAIL; n < PTX_EXTERNAL_COUNT; n++)

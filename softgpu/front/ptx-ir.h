@@ -387,6 +387,7 @@ enum ptx_external {
 	PTX_EXTERNAL_FREE,
 	PTX_EXTERNAL_MALLOC,
 	PTX_EXTERNAL_VPRINTF,
+	PTX_EXTERNAL_SET_CONDITIONAL,
 	PTX_EXTERNAL_COUNT
 };
 enum ptx_external ptx_external_find(const struct ptx_call *call);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "module/condition.h"
 #include "device/device.h"
 #include "module/heap.h"
 #include "kernel.h"
@@ -399,6 +400,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
 	l->ptx.params = l->params;
 	l->ptx.print = print;
+	l->ptx.decide = softgpu_condition_set;
 	l->ptx.multiprocessors = softgpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;
@@ -536,4 +538,32 @@ CUresult softgpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsi
 	struct shape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, true};
 
 	return enter_launch(f, &shape, hStream, kernelParams, NULL);
+}
+
+CUresult softgpu_launch_pack(CUfunction f, void **params, void **extra, void **packed, size_t *bytes)
+{
+	struct CUfunc_st *function;
+	struct CUctx_st *c;
+	CUresult result = softgpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = softgpu_function_find(c, f, &function);
+	if (result != CUDA_SUCCESS)
+		return softgpu_leave(result);
+	*bytes = function->info->param_bytes;
+	*packed = calloc(1, *bytes + 1);
+	return softgpu_leave(*packed ? copy_params(function->info, params, extra, *packed) : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult softgpu_launch_packed(CUfunction f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared,
+			       bool cooperative, CUstream stream, void *packed, size_t bytes)
+{
+	struct shape shape = {.dynamic_shared = shared, .cooperative = cooperative};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+
+	memcpy(shape.grid, grid, sizeof(shape.grid));
+	memcpy(shape.block, block, sizeof(shape.block));
+	return enter_launch(f, &shape, stream, NULL, extra);
 }

@@ -100,4 +100,12 @@ struct CUkern_st {
 CUresult softgpu_kernel_function(struct CUkern_st *kernel, struct CUctx_st *context, struct CUfunc_st **function);
 CUresult softgpu_function_set(struct CUfunc_st *function, CUfunction_attribute attribute, int value);
 
+/*
+ * A launch in two steps, without the lock: copies the parameters into memory that the caller frees, an error or not;
+ * and launches with them.
+ */
+CUresult softgpu_launch_pack(CUfunction f, void **params, void **extra, void **packed, size_t *bytes);
+CUresult softgpu_launch_packed(CUfunction f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared,
+			       bool cooperative, CUstream stream, void *packed, size_t bytes);
+
 #endif

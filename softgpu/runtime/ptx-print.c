@@ -416,15 +416,21 @@ static uint64_t free_lane(struct ptx_context *ctx, const struct ptx_site *site, 
 	return 0;
 }
 
+static uint64_t decide_lane(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread)
+{
+	if (!ctx->launch->decide || !ctx->launch->decide(a[0], (uint32_t)a[32]))
+		ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, a[0], thread);
+	return 0;
+}
+
 /* Argument n of a lane is a[32 * n]. */
 static const struct {
 	uint64_t (*lane)(struct ptx_context *ctx, const struct ptx_site *site, const uint64_t *a, uint32_t thread);
 	bool fails; /* the kernel ends, once all lanes that are there have had their say */
 } externals[PTX_EXTERNAL_COUNT] = {
-	[PTX_EXTERNAL_ASSERTFAIL] = {assert_lane, true},
-	[PTX_EXTERNAL_FREE] = {free_lane, false},
-	[PTX_EXTERNAL_MALLOC] = {malloc_lane, false},
-	[PTX_EXTERNAL_VPRINTF] = {print_lane, false},
+	[PTX_EXTERNAL_ASSERTFAIL] = {assert_lane, true},       [PTX_EXTERNAL_FREE] = {free_lane, false},
+	[PTX_EXTERNAL_MALLOC] = {malloc_lane, false},          [PTX_EXTERNAL_VPRINTF] = {print_lane, false},
+	[PTX_EXTERNAL_SET_CONDITIONAL] = {decide_lane, false},
 };
 
 uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *arguments,

@@ -402,6 +402,12 @@ def launches():
     check(r.returncode == 0 and r.stdout == "launches: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def conditionals():
+    """Graphs with conditional nodes, against what CUDA's documentation says of them."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"))
+    check(r.returncode == 0 and r.stdout.startswith("conditionals: 0 of "), f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def device_printf():
     """Formats of device printf against a table of answers."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/device-printf"))
@@ -572,7 +578,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration)}

@@ -18,6 +18,7 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 
 cudaError_t cudaMalloc(void **address, size_t bytes);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
+cudaError_t cudaFree(void *address);
 cudaError_t cudaMemset(void *address, int value, size_t bytes);
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -32,6 +33,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
 			     const cudaGraphEdgeData *data, size_t count, struct cudaGraphNodeParams *params);
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
+				   const struct cudaMemsetParams *params);
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t graph, unsigned int value,
+					     unsigned int flags);
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params);
 cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, struct cudaGraphNodeParams *params);
 cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
@@ -155,6 +160,39 @@ static void variables(void)
 	OK(cudaGraphDestroy(graph));
 }
 
+/* A conditional node: its body is filled by the runtime's calls, and runs where the condition is not 0. */
+static void conditional(void)
+{
+	for (unsigned int value = 0; value < 2; value++) {
+		struct cudaGraphNodeParams decide = {.type = cudaGraphNodeTypeConditional};
+		cudaGraph_t graph, body;
+		cudaGraphNode_t node;
+		cudaGraphExec_t exec;
+		uint32_t *device, out;
+
+		OK(cudaMalloc((void **)&device, 4));
+		OK(cudaMemset(device, 0, 4));
+		OK(cudaGraphCreate(&graph, 0));
+		OK(cudaGraphConditionalHandleCreate(&decide.conditional.handle, graph, value,
+						    cudaGraphCondAssignDefault));
+		decide.conditional.type = cudaGraphCondTypeIf;
+		decide.conditional.size = 1;
+		OK(cudaGraphAddNode(&node, graph, NULL, NULL, 0, &decide));
+		body = decide.conditional.phGraph_out[0];
+		OK(cudaGraphAddMemsetNode(
+			&node, body, NULL, 0,
+			&(struct cudaMemsetParams){
+				.dst = device, .value = 5, .elementSize = 1, .width = 4, .height = 1}));
+		OK(cudaGraphInstantiate(&exec, graph, 0));
+		OK(cudaGraphLaunch(exec, NULL));
+		OK(cudaMemcpy(&out, device, 4, cudaMemcpyDeviceToHost));
+		CHECK(out == (value ? 0x05050505u : 0u));
+		OK(cudaGraphExecDestroy(exec));
+		OK(cudaGraphDestroy(graph));
+		OK(cudaFree(device));
+	}
+}
+
 /* The other types, in the general form. */
 static void general(void)
 {
@@ -185,7 +223,7 @@ static void general(void)
 	copy.memcpy.copyParams.extent = (struct cudaExtent){16, 1, 1};
 	copy.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
 	at = add(graph, at, &copy);
-	GIVES(cudaGraphAddNode(&at, graph, NULL, NULL, 0, &decide), cudaErrorNotSupported);
+	GIVES(cudaGraphAddNode(&at, graph, NULL, NULL, 0, &decide), cudaErrorInvalidValue);
 	GIVES(cudaGraphAddNode(&at, graph, NULL, NULL, 0, NULL), cudaErrorInvalidValue);
 	memory.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
 	memory.alloc.poolProps.location = (struct cudaMemLocation){cudaMemLocationTypeDevice, 0};
@@ -276,6 +314,7 @@ int main(void)
 	OK(cudaStreamCreate(&stream));
 	variables();
 	general();
+	conditional();
 	drawn();
 	closed_beside_a_capture(handle);
 	printf("runtime-graphs: passed\n");

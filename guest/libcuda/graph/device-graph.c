@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "copy/copy-array.h"
+#include "graph/conditional.h"
 #include "core/request.h"
 #include "memory/array.h"
 #include "protocol/guest-calls.h"
@@ -26,6 +27,8 @@
 #define MORE_LAUNCHES 16
 
 #define NODES_A_PLACE 16
+
+#define NO_NODE UINT32_MAX
 
 /* What a driver takes as the distance of two rows. */
 #define MAX_PITCH 0x7fffffffull
@@ -62,7 +65,8 @@ static bool is_possible(void)
 
 /* ---- which nodes the driver's graph does as a replay does ---- */
 
-static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n);
+/* `whole`: the graph is never replayed. */
+static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n, bool whole);
 
 /* Another device's memory is a matter of who may reach it, which a copy in a stream finds out. */
 static bool is_here(const struct libcuda_context *context, uint64_t address)
@@ -94,15 +98,23 @@ static bool is_plain_copy(const struct libcuda_context *context, const CUDA_MEMC
 	       (copy->to.kind == LIBCUDA_MEMORY_DEVICE || copy->from.kind == LIBCUDA_MEMORY_DEVICE);
 }
 
-static bool is_plain_graph(struct libcuda_context *context, const struct libcuda_graph *g)
+static bool is_plain_graph(struct libcuda_context *context, const struct libcuda_graph *g, bool whole)
 {
 	for (const struct libcuda_node *n = g->first; n; n = n->next)
-		if (!is_plain(context, n))
+		if (!is_plain(context, n, whole))
 			return false;
 	return true;
 }
 
-static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n)
+static bool are_plain_bodies(struct libcuda_context *context, const struct libcuda_node *n)
+{
+	for (unsigned int i = 0; i < n->conditional.params.size; i++)
+		if (!is_plain_graph(context, n->conditional.bodies[i], true))
+			return false;
+	return true;
+}
+
+static bool is_plain(struct libcuda_context *context, const struct libcuda_node *n, bool whole)
 {
 	uint64_t words[VCUDA_MEMORY_OPS_MAX * VCUDA_MEMORY_OP_WORDS];
 	struct libcuda_box_copy copy;
@@ -113,7 +125,9 @@ static bool is_plain(struct libcuda_context *context, const struct libcuda_node 
 		return true;
 	switch (n->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return libcuda_launch_is_known(context, &n->kernel.launch, &bytes);
+		/* A replay finds out what is wrong with a kernel that was never launched. */
+		return whole ? libcuda_launch_is_there(context, &n->kernel.launch, &bytes)
+			     : libcuda_launch_is_known(context, &n->kernel.launch, &bytes);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return is_plain_copy(context, &n->memcpy, &copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -122,7 +136,9 @@ static bool is_plain(struct libcuda_context *context, const struct libcuda_node 
 		return libcuda_memory_ops_encode(n->mem_ops.paramArray, n->mem_ops.count, words, &unsure) ==
 		       CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return is_plain_graph(context, n->child);
+		return is_plain_graph(context, n->child, whole);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return are_plain_bodies(context, n);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return true;
 	default:
@@ -151,7 +167,8 @@ struct making {
 	struct call_options how; /* calls in the context */
 	vcuda_graph_id id;
 	uint32_t count;
-	uint32_t *deps; /* of the node that is sent */
+	uint32_t at_node, at_body; /* the body where nodes go, or NO_NODE */
+	uint32_t *deps;            /* of the node that is sent */
 	size_t room;
 };
 
@@ -176,7 +193,7 @@ static CUresult send_kernel(struct making *m, const struct libcuda_node *n, uint
 	const struct libcuda_launch *l = &n->kernel.launch;
 	uint32_t bytes;
 
-	if (!libcuda_launch_is_known(m->context, l, &bytes))
+	if (!libcuda_launch_is_there(m->context, l, &bytes))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return vcuda_call_vcudaGraphAddKernel_with(&m->how, m->id, (uintptr_t)l->function, l->grid[0], l->grid[1],
 						   l->grid[2], l->block[0], l->block[1], l->block[2], l->cluster[0],
@@ -251,6 +268,41 @@ static CUresult send_child(struct making *m, const struct libcuda_node *n, uint3
 	return send_empty(m, count);
 }
 
+static CUresult send_conditional(struct making *m, const struct libcuda_node *n, uint32_t count)
+{
+	const CUDA_CONDITIONAL_NODE_PARAMS *p = &n->conditional.params;
+
+	return vcuda_call_vcudaGraphAddConditional_with(&m->how, m->id, p->handle, (int)p->type, p->size, count,
+							m->deps);
+}
+
+static CUresult enter(struct making *m, uint32_t node, uint32_t body)
+{
+	m->at_node = node;
+	m->at_body = body;
+	return vcuda_call_vcudaGraphEnter_with(&m->how, m->id, node, body);
+}
+
+/* Of a node that was sent. */
+static CUresult send_bodies(struct making *m, const struct libcuda_node *n)
+{
+	const uint32_t node = m->at_node, body = m->at_body;
+	CUresult result = CUDA_SUCCESS;
+	bool cycle;
+
+	for (unsigned int i = 0; i < n->conditional.params.size && result == CUDA_SUCCESS; i++) {
+		struct libcuda_node **order = libcuda_graph_order(n->conditional.bodies[i], &cycle);
+
+		if (!order)
+			return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+		result = enter(m, n->device_index, i);
+		if (result == CUDA_SUCCESS)
+			result = send_graph(m, order, n->conditional.bodies[i]->count, NULL);
+		free(order);
+	}
+	return result == CUDA_SUCCESS ? enter(m, node, body) : result;
+}
+
 /* `count` of m->deps are what it comes after. */
 static CUresult send_one(struct making *m, const struct libcuda_node *n, uint32_t count)
 {
@@ -267,6 +319,8 @@ static CUresult send_one(struct making *m, const struct libcuda_node *n, uint32_
 		return send_mem_ops(m, n, count);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return send_child(m, n, count);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return send_conditional(m, n, count);
 	default:
 		return send_empty(m, count);
 	}
@@ -292,6 +346,8 @@ static CUresult send_graph(struct making *m, struct libcuda_node *const *order, 
 			m->deps[deps++] = *entry;
 		result = send_one(m, n, deps);
 		n->device_index = m->count++;
+		if (result == CUDA_SUCCESS && n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			result = send_bodies(m, n);
 	}
 	return result;
 }
@@ -344,7 +400,7 @@ static CUresult remember(struct libcuda_device_graph *k, vcuda_graph_id id, uint
 static CUresult make(struct libcuda_device_graph *k, struct libcuda_context *context, struct libcuda_node *const *order,
 		     size_t count)
 {
-	struct making m = {.context = context, .how = libcuda_context_options(context)};
+	struct making m = {.context = context, .how = libcuda_context_options(context), .at_node = NO_NODE};
 	CUresult result;
 
 	k->context = context;
@@ -371,7 +427,7 @@ static void entry_add(struct libcuda_device_graph *k, struct libcuda_context *co
 	CUresult result;
 
 	k->refused = true;
-	if (!is_plain_graph(context, g) || !has_work(g))
+	if (!is_plain_graph(context, g, false) || !has_work(g))
 		return;
 	result = make(k, context, order, g->count);
 	k->refused = result != CUDA_SUCCESS;
@@ -400,6 +456,49 @@ bool libcuda_device_graph_prepare(struct libcuda_device_graph *k, struct libcuda
 	return atomic_load(&k->id) && is_of(k, context);
 }
 
+/* Builds it in the worker's graph of the conditions, in place of what was there. */
+static CUresult build(struct libcuda_device_graph *k, const struct libcuda_graph *g, struct libcuda_node *const *order)
+{
+	struct libcuda_conditions *c = g->conditions;
+	struct making m = {
+		.context = c->context, .how = libcuda_context_options(c->context), .id = c->id, .at_node = NO_NODE};
+	CUresult result = vcuda_call_vcudaGraphClear_with(&m.how, m.id);
+
+	if (result == CUDA_SUCCESS)
+		result = send_graph(&m, order, g->count, NULL);
+	free(m.deps);
+	if (result == CUDA_SUCCESS)
+		result = vcuda_call_vcudaGraphFinish_with(&m.how, m.id);
+	if (result != CUDA_SUCCESS) {
+		vcuda_call_vcudaGraphClear_with(&m.how, m.id);
+		return result;
+	}
+	k->context = c->context;
+	k->generation = atomic_load(&c->context->generation);
+	k->conditions = c;
+	k->credits = m.count / NODES_A_PLACE + 1;
+	atomic_store(&k->id, m.id);
+	return CUDA_SUCCESS;
+}
+
+CUresult libcuda_device_graph_require(struct libcuda_device_graph *k, struct libcuda_context *context,
+				      const struct libcuda_graph *g, struct libcuda_node *const *order)
+{
+	if (atomic_load(&k->id) && is_of(k, context))
+		return CUDA_SUCCESS;
+	if (g->conditions->context != context || !g->conditions->id) {
+		vcuda_log_once("a graph with conditional nodes is launched in another context than its conditions'");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (!is_plain_graph(context, g, true)) {
+		vcuda_log_once(
+			"a graph with conditional nodes has other nodes than kernels, memsets, graphs, and copies "
+			"of device memory and pinned memory, or nodes of several contexts");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return build(k, g, order);
+}
+
 CUresult libcuda_device_graph_launch(struct libcuda_device_graph *k, const struct call_options *how, CUstream resolved)
 {
 	CUresult result = libcuda_throttle_take(how, resolved, k->credits);
@@ -418,7 +517,14 @@ void libcuda_device_graph_replayed(struct libcuda_device_graph *k)
 void libcuda_device_graph_drop(struct libcuda_device_graph *k)
 {
 	vcuda_graph_id id = atomic_exchange(&k->id, NULL);
+	struct call_options how;
 
+	if (id && k->conditions) {
+		how = libcuda_context_options(k->context);
+		if (k->conditions->id == id)
+			vcuda_call_vcudaGraphClear_with(&how, id);
+		return;
+	}
 	/* Else it went with its context. */
 	if (id && take_record(id, NULL))
 		destroy(id, k->context);

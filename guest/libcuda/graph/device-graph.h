@@ -20,11 +20,12 @@
 struct libcuda_device_graph {
 	_Atomic(vcuda_graph_id) id; /* the worker's, or NULL */
 	struct libcuda_context *context;
-	uint64_t generation;   /* of the context: the worker's is of that generation */
-	unsigned int credits;  /* that a launch takes in a stream's queue */
-	unsigned int launches; /* since it was made or changed last; no more than are looked at */
-	unsigned int changes;  /* that took the worker's away */
-	bool refused;          /* as it is now */
+	uint64_t generation;                   /* of the context: the worker's is of that generation */
+	struct libcuda_conditions *conditions; /* of a graph with conditional nodes, whose worker's graph it is */
+	unsigned int credits;                  /* that a launch takes in a stream's queue */
+	unsigned int launches;                 /* since it was made or changed last; no more than are looked at */
+	unsigned int changes;                  /* that took the worker's away */
+	bool refused;                          /* as it is now */
 };
 
 /*
@@ -33,6 +34,13 @@ struct libcuda_device_graph {
  */
 bool libcuda_device_graph_prepare(struct libcuda_device_graph *device_graph, struct libcuda_context *context,
 				  const struct libcuda_graph *graph, struct libcuda_node *const *order);
+
+/*
+ * The same for a graph with conditional nodes, which is never replayed. CUDA_ERROR_NOT_SUPPORTED: it has nodes that
+ * only a replay does, or it is launched in another context than its conditions'.
+ */
+CUresult libcuda_device_graph_require(struct libcuda_device_graph *device_graph, struct libcuda_context *context,
+				      const struct libcuda_graph *graph, struct libcuda_node *const *order);
 
 /* Only after that. */
 CUresult libcuda_device_graph_launch(struct libcuda_device_graph *device_graph, const struct call_options *how,

@@ -22,6 +22,7 @@ static const char *const names[] = {
 	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = "MEM_ALLOC",
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = "MEM_FREE",
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = "BATCH_MEM_OP",
+	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = "CONDITIONAL",
 	[LIBCUDA_NODE_COMPUTATION] = "KERNEL\\n(of a library)",
 };
 
@@ -115,6 +116,12 @@ static void print_details(FILE *f, const struct libcuda_node *n, unsigned int fl
 		if (flags & CU_GRAPH_DEBUG_DOT_FLAGS_BATCH_MEM_OP_NODE_PARAMS)
 			fprintf(f, "\\n%u operations", n->mem_ops.count);
 		break;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		if (flags & CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS)
+			fprintf(f, "\\ncondition %#llx type %d size %u",
+				(unsigned long long)n->conditional.params.handle, (int)n->conditional.params.type,
+				n->conditional.params.size);
+		break;
 	default:
 		break;
 	}
@@ -128,6 +135,26 @@ static size_t place_of(const struct libcuda_graph *g, const struct libcuda_node 
 	for (const struct libcuda_node *n = g->first; n && n != node; n = n->next)
 		i++;
 	return i;
+}
+
+static void print_graph(FILE *f, const struct libcuda_graph *g, const char *prefix, unsigned int flags);
+
+/* A graph inside of a node, in a cluster. */
+static void print_inner(FILE *f, const struct libcuda_graph *g, const char *inner, unsigned int flags)
+{
+	fprintf(f, "subgraph \"cluster_%s\" {\nlabel=\"%s\";\n", inner, inner);
+	print_graph(f, g, inner, flags);
+	fputs("}\n", f);
+}
+
+/* Bodies have the node's path, and their place in it. */
+static void print_bodies(FILE *f, const struct libcuda_node *n, const char *path, unsigned int flags)
+{
+	char inner[256];
+
+	for (unsigned int i = 0; i < n->conditional.params.size; i++)
+		if ((size_t)snprintf(inner, sizeof(inner), "%s%u.", path, i) < sizeof(inner))
+			print_inner(f, n->conditional.bodies[i], inner, flags);
 }
 
 static void print_graph(FILE *f, const struct libcuda_graph *g, const char *prefix, unsigned int flags)
@@ -148,12 +175,12 @@ static void print_graph(FILE *f, const struct libcuda_graph *g, const char *pref
 		char inner[256];
 
 		/* deeper than this nobody can read it */
-		if (n->type != CU_GRAPH_NODE_TYPE_GRAPH ||
-		    (size_t)snprintf(inner, sizeof(inner), "%s%zu.", prefix, at) >= sizeof(inner))
+		if ((size_t)snprintf(inner, sizeof(inner), "%s%zu.", prefix, at) >= sizeof(inner))
 			continue;
-		fprintf(f, "subgraph \"cluster_%s\" {\nlabel=\"%s\";\n", inner, inner);
-		print_graph(f, n->child, inner, flags);
-		fputs("}\n", f);
+		if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			print_inner(f, n->child, inner, flags);
+		if (n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			print_bodies(f, n, inner, flags);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include "core/request.h"
 #include "launch/computation.h"
 #include "core/capture.h"
+#include "graph/conditional.h"
 #include "graph/cross-context.h"
 #include "graph/device-graph.h"
 #include "graph/graph.h"
@@ -51,12 +52,29 @@ static CUresult find(CUgraphExec handle, struct exec **e)
 static void destroy(struct exec *e)
 {
 	libcuda_device_graph_drop(&e->device_graph);
+	if (e->graph && e->graph->conditions && e->graph->conditions->exec == e)
+		e->graph->conditions->exec = NULL;
 	if (e->handle)
 		libcuda_object_drop(e->handle);
 	if (e->graph)
 		libcuda_graph_free(e->graph);
 	free(e->order);
 	free(e);
+}
+
+/* A graph with conditional nodes is the worker's from its instantiation on, which says what is wrong with it. */
+static CUresult prepare(struct exec *e, CUgraphInstantiateResult *why)
+{
+	struct libcuda_conditions *c = e->graph->conditions;
+	CUresult result;
+
+	if (!c)
+		return CUDA_SUCCESS;
+	c->exec = e;
+	result = libcuda_device_graph_require(&e->device_graph, c->context, e->graph, e->order);
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		*why = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+	return result;
 }
 
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, CUgraphInstantiateResult *why)
@@ -76,6 +94,8 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ? CUDA_ERROR_NOT_SUPPORTED
 									 : CUDA_ERROR_INVALID_VALUE;
 	result = libcuda_capture_unsafe();
+	if (result == CUDA_SUCCESS)
+		result = libcuda_conditions_check(g, why);
 	if (result != CUDA_SUCCESS)
 		return result;
 	e = calloc(1, sizeof(*e));
@@ -93,6 +113,11 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 		return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	e->handle = (CUgraphExec)((char *)e->graph->handle + 1);
+	result = prepare(e, why);
+	if (result != CUDA_SUCCESS) {
+		destroy(e);
+		return result;
+	}
 	e->graph->owned = true;
 	o->data = e;
 	*exec = e->handle;
@@ -130,13 +155,22 @@ static CUresult replay(struct exec *e, const struct libcuda_graph_run *run)
 	return result;
 }
 
+static CUresult launch_conditional(struct exec *e, const struct libcuda_graph_run *run)
+{
+	CUresult result =
+		libcuda_device_graph_require(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order);
+
+	return result == CUDA_SUCCESS ? libcuda_device_graph_launch(&e->device_graph, &run->how, run->resolved)
+				      : result;
+}
+
 static CUresult launch(struct exec *e, const struct libcuda_graph_run *run)
 {
-	bool on_device =
-		libcuda_device_graph_prepare(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order);
 	CUresult result = CUDA_SUCCESS;
 
-	if (!on_device)
+	if (e->graph->conditions)
+		return launch_conditional(e, run);
+	if (!libcuda_device_graph_prepare(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order))
 		return replay(e, run);
 	/* The host's driver keeps its own launches in order. */
 	if (e->replayed)
@@ -241,6 +275,18 @@ VCUDA_SAME(cuGraphInstantiate, cuGraphInstantiate_v2);
 
 /* ---- changes ---- */
 
+/* Also in bodies of conditional nodes. */
+static struct libcuda_node *find_within(const struct libcuda_graph *g, const struct libcuda_node *node)
+{
+	struct libcuda_node *found = libcuda_graph_copy_of(g, node);
+
+	for (const struct libcuda_node *n = g->first; n && !found; n = n->next)
+		for (unsigned int i = 0;
+		     n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && i < n->conditional.params.size && !found; i++)
+			found = find_within(n->conditional.bodies[i], node);
+	return found;
+}
+
 static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct exec **e, struct libcuda_node **copy)
 {
 	struct libcuda_node *n = libcuda_node_find(node);
@@ -248,7 +294,7 @@ static CUresult find_copy(CUgraphExec exec, CUgraphNode node, struct exec **e, s
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*copy = n ? libcuda_graph_copy_of((*e)->graph, n) : NULL;
+	*copy = n ? find_within((*e)->graph, n) : NULL;
 	return *copy ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -327,6 +373,21 @@ static bool same_edges(const struct libcuda_node *a, const struct libcuda_node *
 static CUgraphExecUpdateResult update_child(struct libcuda_graph *to, const struct libcuda_graph *from,
 					    const struct libcuda_node **bad);
 
+/* Its condition becomes that of `from`, and the bodies what those of `from` are. */
+static CUgraphExecUpdateResult update_conditional(struct libcuda_node *n, const struct libcuda_node *from,
+						  const struct libcuda_node **bad)
+{
+	CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+
+	if (n->conditional.params.type != from->conditional.params.type ||
+	    n->conditional.params.size != from->conditional.params.size)
+		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	for (unsigned int i = 0; i < n->conditional.params.size && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++)
+		result = update_child(n->conditional.bodies[i], from->conditional.bodies[i], bad);
+	n->conditional.params.handle = from->conditional.params.handle;
+	return result;
+}
+
 /* What the copy does becomes what `from` does. */
 static CUgraphExecUpdateResult update_node(struct libcuda_node *n, const struct libcuda_node *from,
 					   const struct libcuda_node **bad)
@@ -337,6 +398,8 @@ static CUgraphExecUpdateResult update_node(struct libcuda_node *n, const struct 
 	*bad = from;
 	if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return update_child(n->child, from->child, bad);
+	if (n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return update_conditional(n, from, bad);
 	/* Memory stays where it is. */
 	if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		return n->alloc.memory == from->alloc.memory ? CU_GRAPH_EXEC_UPDATE_SUCCESS
@@ -375,6 +438,30 @@ static CUgraphExecUpdateResult update_child(struct libcuda_graph *to, const stru
 	return result;
 }
 
+/* Whether the executable graph may have the conditions of `from`. */
+static CUgraphExecUpdateResult check_conditions(const struct exec *e, const struct libcuda_graph *from)
+{
+	const struct libcuda_conditions *c = e->graph->conditions, *other = from->conditions;
+
+	if (!other != !c)
+		return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	return other != c && (other->exec || other->context != c->context) ? CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED
+									   : CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+static void take_conditions(struct exec *e, const struct libcuda_graph *from)
+{
+	struct libcuda_conditions *c = e->graph->conditions;
+
+	if (from->conditions == c)
+		return;
+	c->exec = NULL;
+	e->graph->conditions = from->conditions;
+	e->graph->conditions->exec = e;
+	libcuda_conditions_get(e->graph->conditions);
+	libcuda_conditions_put(c);
+}
+
 VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
 	struct libcuda_graph *g = libcuda_graph_find(graph);
@@ -387,9 +474,13 @@ VCUDA_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgr
 	if (!info || !g)
 		return CUDA_ERROR_INVALID_VALUE;
 	libcuda_device_graph_changed(&e->device_graph);
-	*info = (CUgraphExecUpdateResultInfo){.result = update_child(e->graph, g, &bad)};
+	*info = (CUgraphExecUpdateResultInfo){.result = check_conditions(e, g)};
 	if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		info->result = update_child(e->graph, g, &bad);
+	if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+		take_conditions(e, g);
 		return CUDA_SUCCESS;
+	}
 	info->errorNode = bad ? bad->handle : NULL;
 	return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }

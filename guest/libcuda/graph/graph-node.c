@@ -7,6 +7,7 @@
 #include "stream/callback.h"
 #include "launch/computation.h"
 #include "copy/copy.h"
+#include "graph/conditional.h"
 #include "graph/cross-context.h"
 #include "stream/event.h"
 #include "graph/graph.h"
@@ -168,6 +169,8 @@ static CUresult child_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 
 	if (!g || g == n->graph)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_graph_has_conditional(g))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	g = libcuda_graph_clone(g, n->context);
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -375,6 +378,21 @@ static CUresult computation_run(const struct libcuda_node *n, const struct libcu
 	return run_in(n->computation->home, n, run, issue_computation);
 }
 
+/* ---- conditions ---- */
+
+static void conditional_get(const struct libcuda_node *n, CUgraphNodeParams *p)
+{
+	p->conditional = n->conditional.params;
+}
+
+/* Only the host's driver, or the software GPU, knows a condition when it is due. */
+static CUresult conditional_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
+{
+	(void)n;
+	(void)run;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* ---- all ---- */
 
 static CUresult empty_set(struct libcuda_node *n, const CUgraphNodeParams *p)
@@ -418,7 +436,8 @@ static const struct {
 	[CU_GRAPH_NODE_TYPE_MEM_ALLOC] = {"mem alloc", alloc_set, alloc_get, alloc_run, alloc_drop, alloc_copy},
 	[CU_GRAPH_NODE_TYPE_MEM_FREE] = {"mem free", free_set, free_get, free_run, NULL, NULL},
 	[CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = {"batch mem op", mem_ops_set, mem_ops_get, mem_ops_run, mem_ops_drop, NULL},
-	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", NULL, NULL, NULL, NULL, NULL},
+	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = {"conditional", libcuda_conditional_set, conditional_get, conditional_run,
+					    libcuda_conditional_drop, libcuda_conditional_copy},
 	[LIBCUDA_NODE_COMPUTATION] = {"computation", computation_set, computation_get, computation_run,
 				      computation_drop, NULL},
 };
@@ -455,6 +474,7 @@ CUresult libcuda_node_copy(struct libcuda_node *n, struct libcuda_context *conte
 {
 	CUgraphNodeParams p;
 
+	n->context = context;
 	if (types[from->type].copy)
 		return types[from->type].copy(n, from);
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/request.h"
+#include "graph/conditional.h"
 #include "launch/computation.h"
 #include "protocol/cuda-functions.h"
 
@@ -72,6 +73,7 @@ void libcuda_graph_free(struct libcuda_graph *g)
 		free_node(n);
 	}
 	libcuda_user_references_drop(g);
+	libcuda_conditions_put(g->conditions);
 	libcuda_object_drop(g->handle);
 	free(g);
 }
@@ -184,6 +186,10 @@ struct libcuda_graph *libcuda_graph_clone(const struct libcuda_graph *from, stru
 	bool ok = g && libcuda_user_references_copy(g, from);
 	struct libcuda_node *copy, *n;
 
+	if (ok && from->conditions) {
+		g->conditions = from->conditions;
+		libcuda_conditions_get(g->conditions);
+	}
 	for (n = from->first; ok && n; n = n->next)
 		ok = clone_node(g, context, n);
 	copy = ok ? g->first : NULL;
@@ -324,6 +330,8 @@ VCUDA_EXPORT CUresult cuGraphClone(CUgraph *clone, CUgraph original)
 		return result;
 	if (!clone)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_graph_has_conditional(g))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	g = libcuda_graph_clone(g, libcuda_context_current());
 	if (!g)
 		return CUDA_ERROR_OUT_OF_MEMORY;

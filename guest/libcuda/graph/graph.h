@@ -12,6 +12,7 @@
 #include "core/object.h"
 
 struct libcuda_graph;
+struct libcuda_conditions;
 
 /* Memory that graphs allocate: it has its address from the node's making to the end of all that name it. */
 struct libcuda_graph_memory;
@@ -43,6 +44,10 @@ struct libcuda_node {
 		CUdeviceptr free;
 		CUDA_BATCH_MEM_OP_NODE_PARAMS mem_ops;
 		struct libcuda_computation *computation;
+		struct {
+			CUDA_CONDITIONAL_NODE_PARAMS params; /* with the bodies' handles */
+			struct libcuda_graph **bodies;
+		} conditional;
 	};
 	unsigned int visited;  /* for walks */
 	uint32_t device_index; /* device-graph.c: the number of the worker's node at whose end it is done */
@@ -63,7 +68,9 @@ struct libcuda_graph {
 	CUgraph handle;
 	struct libcuda_node *first, **tail; /* in the order in which they were added */
 	size_t count;
-	bool owned; /* by a node or by an executable graph: the application cannot destroy it */
+	bool owned;                         /* by a node or by an executable graph: the application cannot destroy it */
+	const struct libcuda_node *decides; /* of a body: the conditional node; else NULL */
+	struct libcuda_conditions *conditions; /* conditional.h; NULL: it has none, or it is a body */
 	struct libcuda_user_reference *users;
 };
 

@@ -160,6 +160,16 @@ static CUresult submit_params(const struct call_options *how, const struct libcu
 	return result;
 }
 
+bool libcuda_launch_is_there(struct libcuda_context *context, const struct libcuda_launch *l, uint32_t *param_bytes)
+{
+	struct libcuda_function_entry *e;
+
+	if (libcuda_function_lookup_here(context, l->function, &e) != CUDA_SUCCESS)
+		return false;
+	*param_bytes = e->info.param_bytes;
+	return true;
+}
+
 bool libcuda_launch_is_known(struct libcuda_context *context, const struct libcuda_launch *l, uint32_t *param_bytes)
 {
 	struct libcuda_function_entry *e;

@@ -32,6 +32,10 @@ CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcu
 CUresult libcuda_launch_set_cluster(struct libcuda_launch *launch, CUdevice dev, unsigned int x, unsigned int y,
 				    unsigned int z);
 
+/* Whether the function is there in the context, and how many bytes of parameters it has. */
+bool libcuda_launch_is_there(struct libcuda_context *context, const struct libcuda_launch *launch,
+			     uint32_t *param_bytes);
+
 /* Whether the function was launched before in the context, and launches need not be waited for. */
 bool libcuda_launch_is_known(struct libcuda_context *context, const struct libcuda_launch *launch,
 			     uint32_t *param_bytes);

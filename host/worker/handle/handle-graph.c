@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "handle/box.h"
+#include "handle/device-graph.h"
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
@@ -20,34 +21,10 @@
 
 /* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
 #define MOST_BYTES (1ull << 30)
-#define NODE_BYTES 1024
 #define EDGE_BYTES 16
 
 /* How far back it is looked whether something is named already. */
 #define NAMES_BACK 256
-
-struct mapped_range {
-	const void *start;
-	uint64_t bytes;
-	bool writable;
-};
-
-/* Never freed: the guest may destroy one that calls are at. */
-struct device_graph {
-	unsigned int users;        /* the handle, and each call that is at it; with `next` under the list's lock */
-	struct device_graph *next; /* of those that nobody uses */
-
-	pthread_mutex_t lock; /* of all the rest */
-	CUgraph graph;        /* until it is finished */
-	CUgraphExec exec;     /* from then on */
-	CUcontext context;
-	CUresult failure; /* of the first node that could not be added */
-	CUgraphNode *nodes;
-	uint64_t *names; /* ids of functions and arrays */
-	struct mapped_range *ranges;
-	uint32_t node_count, node_room, name_count, name_room, range_count, range_room;
-	uint64_t bytes;
-};
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device_graph *unused;
@@ -73,8 +50,7 @@ static struct device_graph *device_graph_new(void)
 	return k;
 }
 
-/* False: it was destroyed meanwhile. If it is another one by now, that is the guest's as well. */
-static bool device_graph_take(struct device_graph *k)
+bool worker_graph_take(struct device_graph *k)
 {
 	bool there;
 
@@ -95,16 +71,20 @@ static void empty(const struct vcuda_backend_ops *ops, struct device_graph *k)
 	free(k->nodes);
 	free(k->names);
 	free(k->ranges);
-	k->graph = NULL;
+	free(k->conditions);
+	k->graph = k->at = NULL;
 	k->exec = NULL;
+	k->is_conditional = false;
 	k->failure = CUDA_SUCCESS;
 	k->nodes = NULL;
 	k->names = NULL;
 	k->ranges = NULL;
+	k->conditions = NULL;
 	k->node_count = k->node_room = k->name_count = k->name_room = k->range_count = k->range_room = 0;
+	k->condition_count = 0;
 }
 
-static void device_graph_put(struct worker_session *s, struct device_graph *k)
+void worker_graph_put(struct worker_session *s, struct device_graph *k)
 {
 	bool last;
 
@@ -118,7 +98,7 @@ static void device_graph_put(struct worker_session *s, struct device_graph *k)
 	pthread_mutex_unlock(&k->lock);
 	pthread_mutex_lock(&list_lock);
 	all_bytes -= k->bytes;
-	k->bytes = 0;
+	k->bytes = k->node_bytes = 0;
 	k->next = unused;
 	unused = k;
 	pthread_mutex_unlock(&list_lock);
@@ -126,7 +106,7 @@ static void device_graph_put(struct worker_session *s, struct device_graph *k)
 
 /* ---- what it takes and names; with its lock held ---- */
 
-static CUresult account(struct device_graph *k, uint64_t bytes)
+CUresult worker_graph_account(struct device_graph *k, uint64_t bytes)
 {
 	bool fits;
 
@@ -138,6 +118,14 @@ static CUresult account(struct device_graph *k, uint64_t bytes)
 	}
 	pthread_mutex_unlock(&list_lock);
 	return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void worker_graph_unaccount(struct device_graph *k, uint64_t bytes)
+{
+	pthread_mutex_lock(&list_lock);
+	all_bytes -= bytes;
+	k->bytes -= bytes;
+	pthread_mutex_unlock(&list_lock);
 }
 
 /* Room for one more. */
@@ -210,48 +198,44 @@ static CUresult all_is_mapped(struct worker_session *s, const struct device_grap
 
 /* ---- nodes ---- */
 
-/* A node that is about to be added: what it comes after, and where it goes. */
-struct place {
-	struct worker_session *s;
-	struct device_graph *k;
-	CUgraphNode *deps, *node;
-	size_t count;
-};
-
-static CUresult add_at(struct place *p, const uint32_t *deps, uint64_t bytes,
-		       CUresult (*make)(const struct place *p, void *arguments), void *arguments)
+static CUresult add_at(struct worker_graph_place *p, const uint32_t *deps, uint64_t bytes,
+		       CUresult (*make)(const struct worker_graph_place *p, void *arguments), void *arguments)
 {
 	struct device_graph *k = p->k;
-	CUresult result = account(k, NODE_BYTES + p->count * EDGE_BYTES + bytes);
+	CUresult result;
 
+	bytes += NODE_BYTES + p->count * EDGE_BYTES;
+	result = worker_graph_account(k, bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!grow((void **)&k->nodes, k->node_count, &k->node_room, sizeof(CUgraphNode)))
+	k->node_bytes += bytes;
+	if (!grow((void **)&k->nodes, k->node_count, &k->node_room, sizeof(*k->nodes)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < p->count; i++) {
-		if (deps[i] >= k->node_count)
+		if (deps[i] >= k->node_count || k->nodes[deps[i]].home != k->at)
 			return CUDA_ERROR_INVALID_VALUE;
-		p->deps[i] = k->nodes[deps[i]];
+		p->deps[i] = k->nodes[deps[i]].node;
 	}
-	p->node = &k->nodes[k->node_count];
+	k->nodes[k->node_count] = (struct worker_graph_node){.home = k->at};
+	p->node = &k->nodes[k->node_count].node;
 	result = make(p, arguments);
-	k->node_count += result == CUDA_SUCCESS;
+	/* One whose attribute was refused is there all the same. */
+	k->node_count += *p->node != NULL;
 	return result;
 }
 
-/* `bytes`: what the node takes beyond the usual. A node that fails is finishing's business, not the guest's thread's.
- */
-static CUresult add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
-		    uint64_t bytes, CUresult (*make)(const struct place *p, void *arguments), void *arguments)
+CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
+			  uint64_t bytes, CUresult (*make)(const struct worker_graph_place *p, void *arguments),
+			  void *arguments)
 {
-	struct place p = {.s = s, .k = (struct device_graph *)handle, .count = count};
+	struct worker_graph_place p = {.s = s, .k = (struct device_graph *)handle, .count = count};
 	CUresult result = CUDA_SUCCESS;
 
-	if (!device_graph_take(p.k))
+	if (!worker_graph_take(p.k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	p.deps = malloc((count + 1ull) * sizeof(CUgraphNode));
 	pthread_mutex_lock(&p.k->lock);
-	if (!p.k->graph)
+	if (!p.k->graph || p.k->exec)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!p.deps)
 		p.k->failure = CUDA_ERROR_OUT_OF_MEMORY;
@@ -259,19 +243,19 @@ static CUresult add(struct worker_session *s, vcuda_graph_id handle, const uint3
 		p.k->failure = add_at(&p, deps, bytes, make, arguments);
 	pthread_mutex_unlock(&p.k->lock);
 	free(p.deps);
-	device_graph_put(s, p.k);
+	worker_graph_put(s, p.k);
 	return result;
 }
 
-static CUresult make_empty(const struct place *p, void *unused_arguments)
+static CUresult make_empty(const struct worker_graph_place *p, void *unused_arguments)
 {
 	(void)unused_arguments;
-	return p->s->ops->cuGraphAddEmptyNode(p->node, p->k->graph, p->deps, p->count);
+	return p->s->ops->cuGraphAddEmptyNode(p->node, p->k->at, p->deps, p->count);
 }
 
 CUresult vcuda_handle_vcudaGraphAddEmpty(struct worker_session *s, struct vcuda_args_vcudaGraphAddEmpty *a)
 {
-	return add(s, a->graph, a->deps, a->count, 0, make_empty, NULL);
+	return worker_graph_add(s, a->graph, a->deps, a->count, 0, make_empty, NULL);
 }
 
 /* The driver takes a cooperative kernel's parameters one by one only. NULL: they are not as the function has them. */
@@ -291,7 +275,8 @@ static void **separate(struct worker_session *s, CUfunction f, const struct vcud
 	return params;
 }
 
-static CUresult set_attribute(const struct place *p, CUlaunchAttributeID id, const CUlaunchAttributeValue *value)
+static CUresult set_attribute(const struct worker_graph_place *p, CUlaunchAttributeID id,
+			      const CUlaunchAttributeValue *value)
 {
 	CUlaunchAttributeValue v = *value;
 
@@ -300,7 +285,7 @@ static CUresult set_attribute(const struct place *p, CUlaunchAttributeID id, con
 	return p->s->ops->cuGraphKernelNodeSetAttribute(*p->node, (int)id, &v);
 }
 
-static CUresult make_kernel(const struct place *p, void *arguments)
+static CUresult make_kernel(const struct worker_graph_place *p, void *arguments)
 {
 	const struct vcuda_args_vcudaGraphAddKernel *a = arguments;
 	size_t bytes = a->paramBytes;
@@ -326,7 +311,7 @@ static CUresult make_kernel(const struct place *p, void *arguments)
 	k.func = f;
 	if (a->cooperative && !(k.kernelParams = separate(p->s, k.func, a, params)))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = p->s->ops->cuGraphAddKernelNode_v2(p->node, p->k->graph, p->deps, p->count, &k);
+	result = p->s->ops->cuGraphAddKernelNode_v2(p->node, p->k->at, p->deps, p->count, &k);
 	if (result == CUDA_SUCCESS && a->cooperative) {
 		v.cooperative = 1;
 		result = set_attribute(p, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v);
@@ -343,31 +328,31 @@ static CUresult make_kernel(const struct place *p, void *arguments)
 
 CUresult vcuda_handle_vcudaGraphAddKernel(struct worker_session *s, struct vcuda_args_vcudaGraphAddKernel *a)
 {
-	return add(s, a->graph, a->deps, a->count, a->paramBytes, make_kernel, a);
+	return worker_graph_add(s, a->graph, a->deps, a->count, a->paramBytes, make_kernel, a);
 }
 
-static CUresult make_memset(const struct place *p, void *arguments)
+static CUresult make_memset(const struct worker_graph_place *p, void *arguments)
 {
 	const struct vcuda_args_vcudaGraphAddMemset *a = arguments;
 	CUDA_MEMSET_NODE_PARAMS m = {a->dst, a->pitch, a->value, a->elementSize, a->width, a->height};
 
-	return p->s->ops->cuGraphAddMemsetNode(p->node, p->k->graph, p->deps, p->count, &m, p->k->context);
+	return p->s->ops->cuGraphAddMemsetNode(p->node, p->k->at, p->deps, p->count, &m, p->k->context);
 }
 
 CUresult vcuda_handle_vcudaGraphAddMemset(struct worker_session *s, struct vcuda_args_vcudaGraphAddMemset *a)
 {
-	return add(s, a->graph, a->deps, a->count, 0, make_memset, a);
+	return worker_graph_add(s, a->graph, a->deps, a->count, 0, make_memset, a);
 }
 
-static CUresult check_host_end(const struct place *p, const vcuda_box *box, const vcuda_box_end *end, uint64_t bytes,
-			       bool writable)
+static CUresult check_host_end(const struct worker_graph_place *p, const vcuda_box *box, const vcuda_box_end *end,
+			       uint64_t bytes, bool writable)
 {
 	const struct mapped_range w = {(const void *)(uintptr_t)end->address, bytes, writable};
 
 	return worker_box_fits(box, end, bytes) ? name_mapped_range(p->s, p->k, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult make_copy(const struct place *p, void *arguments)
+static CUresult make_copy(const struct worker_graph_place *p, void *arguments)
 {
 	const struct vcuda_args_vcudaGraphAddCopy *a = arguments;
 	CUDA_MEMCPY3D copy;
@@ -391,15 +376,15 @@ static CUresult make_copy(const struct place *p, void *arguments)
 		copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 		copy.srcHost = (const void *)(uintptr_t)a->box.src.address;
 	}
-	return p->s->ops->cuGraphAddMemcpyNode(p->node, p->k->graph, p->deps, p->count, &copy, p->k->context);
+	return p->s->ops->cuGraphAddMemcpyNode(p->node, p->k->at, p->deps, p->count, &copy, p->k->context);
 }
 
 CUresult vcuda_handle_vcudaGraphAddCopy(struct worker_session *s, struct vcuda_args_vcudaGraphAddCopy *a)
 {
-	return add(s, a->graph, a->deps, a->count, 0, make_copy, a);
+	return worker_graph_add(s, a->graph, a->deps, a->count, 0, make_copy, a);
 }
 
-static CUresult make_mem_ops(const struct place *p, void *arguments)
+static CUresult make_mem_ops(const struct worker_graph_place *p, void *arguments)
 {
 	const struct vcuda_args_vcudaGraphAddMemOps *a = arguments;
 	CUstreamBatchMemOpParams ops[VCUDA_MEMORY_OPS_MAX];
@@ -411,17 +396,20 @@ static CUresult make_mem_ops(const struct place *p, void *arguments)
 	if (!m.count)
 		return CUDA_ERROR_INVALID_VALUE;
 	atomic_store(&p->s->has_graph_mem_ops, true);
-	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->graph, p->deps, p->count, &m);
+	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->at, p->deps, p->count, &m);
 }
 
 CUresult vcuda_handle_vcudaGraphAddMemOps(struct worker_session *s, struct vcuda_args_vcudaGraphAddMemOps *a)
 {
-	return add(s, a->graph, a->deps, a->count, a->words * sizeof(*a->ops), make_mem_ops, a);
+	return worker_graph_add(s, a->graph, a->deps, a->count, a->words * sizeof(*a->ops), make_mem_ops, a);
 }
 
 /* ---- the whole ---- */
 
-/* Functions that not every driver has are looked for when a node wants them. Nothing is said: the guest asks once. */
+/*
+ * Functions that not every driver has are looked for when a node wants them. Nothing is said: the guest asks once. The
+ * software GPU has no cuGraphInstantiateWithFlags: only graphs with conditional nodes are kept there.
+ */
 static bool has_graphs(const struct vcuda_backend_ops *ops)
 {
 	return ops->cuGraphCreate && ops->cuGraphAddEmptyNode && ops->cuGraphAddKernelNode_v2 &&
@@ -429,41 +417,47 @@ static bool has_graphs(const struct vcuda_backend_ops *ops)
 	       ops->cuGraphLaunch && ops->cuGraphExecDestroy && ops->cuGraphDestroy;
 }
 
-CUresult vcuda_handle_vcudaGraphCreate(struct worker_session *s, struct vcuda_args_vcudaGraphCreate *a)
+CUresult worker_graph_create(struct worker_session *s, bool is_conditional, vcuda_graph_id *graph)
 {
-	struct device_graph *k;
+	struct device_graph *k = device_graph_new();
 	CUresult result;
 
-	if (!has_graphs(s->ops))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	k = device_graph_new();
 	if (!k)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* A guest that guesses its handle's last call may be at it still. */
 	pthread_mutex_lock(&k->lock);
-	result = account(k, NODE_BYTES);
+	result = worker_graph_account(k, NODE_BYTES);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuCtxGetCurrent(&k->context);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuGraphCreate(&k->graph, 0);
+	k->at = k->graph;
+	k->is_conditional = is_conditional;
 	pthread_mutex_unlock(&k->lock);
 	if (result != CUDA_SUCCESS)
-		device_graph_put(s, k);
-	a->graph = (vcuda_graph_id)k;
+		worker_graph_put(s, k);
+	*graph = (vcuda_graph_id)k;
 	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphCreate(struct worker_session *s, struct vcuda_args_vcudaGraphCreate *a)
+{
+	return has_graphs(s->ops) ? worker_graph_create(s, false, &a->graph) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult finish(struct worker_session *s, struct device_graph *k)
 {
 	CUresult result = k->graph ? k->failure : CUDA_ERROR_INVALID_VALUE;
 
+	if (k->is_conditional && result == CUDA_SUCCESS)
+		return worker_graph_instantiate(s, k);
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuGraphInstantiateWithFlags(&k->exec, k->graph, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* What is instantiated has all that it needs. */
 	s->ops->cuGraphDestroy(k->graph);
-	k->graph = NULL;
+	k->graph = k->at = NULL;
 	free(k->nodes);
 	k->nodes = NULL;
 	k->node_count = k->node_room = 0;
@@ -475,12 +469,12 @@ CUresult vcuda_handle_vcudaGraphFinish(struct worker_session *s, struct vcuda_ar
 	struct device_graph *k = (struct device_graph *)a->graph;
 	CUresult result;
 
-	if (!device_graph_take(k))
+	if (!worker_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&k->lock);
 	result = finish(s, k);
 	pthread_mutex_unlock(&k->lock);
-	device_graph_put(s, k);
+	worker_graph_put(s, k);
 	return result;
 }
 
@@ -504,17 +498,17 @@ CUresult vcuda_handle_vcudaGraphLaunch(struct worker_session *s, struct vcuda_ar
 	struct device_graph *k = (struct device_graph *)a->graph;
 	CUresult result;
 
-	if (!device_graph_take(k))
+	if (!worker_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&k->lock);
 	result = launch(s, k, a->hStream);
 	pthread_mutex_unlock(&k->lock);
-	device_graph_put(s, k);
+	worker_graph_put(s, k);
 	return result;
 }
 
 CUresult vcuda_handle_vcudaGraphDestroy(struct worker_session *s, struct vcuda_args_vcudaGraphDestroy *a)
 {
-	device_graph_put(s, (struct device_graph *)a->graph);
+	worker_graph_put(s, (struct device_graph *)a->graph);
 	return CUDA_SUCCESS;
 }

@@ -151,12 +151,12 @@ void api_graphs(void)
 	OK(cuGraphLaunch(exec2, NULL));
 	OK(cuStreamSynchronize(NULL));
 	CHECK(called == 8 && host_values[9] == 21);
-	/* A cycle, and a node of a kind that is refused. */
+	/* A cycle, and a conditional node without a condition. */
 	OK(cuGraphAddDependencies(graph, &at_host, &at_fill, 1));
 	GIVES(cuGraphInstantiateWithFlags(&exec2, graph, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuGraphAddNode_v2(&nodes[0], graph, NULL, NULL, 0,
 				&(CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_CONDITIONAL}),
-	      CUDA_ERROR_NOT_SUPPORTED);
+	      CUDA_ERROR_INVALID_VALUE);
 	OK(cuGraphDestroy(graph));
 	CHECK(!destroyed);
 	OK(cuGraphExecDestroy(exec));

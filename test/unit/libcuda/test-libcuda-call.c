@@ -22,7 +22,7 @@
 #define PRODUCERS 4
 #define COMMANDS 20000
 
-CUresult cuGraphConditionalHandleCreate(void *, CUgraph, CUcontext, unsigned int, unsigned int);
+CUresult cuMemBatchDecompressAsync(void *, size_t, unsigned int, size_t *, CUstream);
 
 static CUcontext context;
 static CUdeviceptr memory;
@@ -407,7 +407,7 @@ static void forked_child(void **state)
 
 static void unsupported(void **state)
 {
-	assert_int_equal(cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemBatchDecompressAsync(NULL, 0, 0, NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 static void names(void **state)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs of the back end's that the guest keeps: what handle-graph.c and handle-graph-conditional.c share. */
+#ifndef VCUDA_WORKER_DEVICE_GRAPH_H
+#define VCUDA_WORKER_DEVICE_GRAPH_H
+
+#include <pthread.h>
+
+#include "protocol/handlers.h"
+#include "session/session.h"
+
+/* What a node takes of the host's memory, as it is counted. */
+#define NODE_BYTES 1024
+
+struct mapped_range {
+	const void *start;
+	uint64_t bytes;
+	bool writable;
+};
+
+struct worker_graph_node {
+	CUgraphNode node;
+	CUgraph home;    /* the graph or the body that it is in */
+	CUgraph *bodies; /* of a conditional node; the back end's */
+	uint32_t body_count;
+};
+
+/* Never freed: the guest may destroy one that calls are at. */
+struct device_graph {
+	unsigned int users;        /* the handle, and each call that is at it; with `next` under the list's lock */
+	struct device_graph *next; /* of those that nobody uses */
+
+	pthread_mutex_t lock; /* of all the rest */
+	CUgraph graph;        /* until it is finished; of one with conditional nodes to its end */
+	CUgraph at;           /* where nodes go: to `graph` or to a body */
+	CUgraphExec exec;     /* once it is finished */
+	bool is_conditional;
+	CUcontext context;
+	CUresult failure; /* of the first node that could not be added */
+	struct worker_graph_node *nodes;
+	uint64_t *names; /* ids of functions and arrays */
+	struct mapped_range *ranges;
+	uint64_t *conditions; /* handles of the back end's */
+	uint32_t node_count, node_room, name_count, name_room, range_count, range_room, condition_count;
+	uint64_t bytes, node_bytes; /* in all, and of those what goes with the nodes */
+};
+
+/* A node that is about to be added: what it comes after, and where it goes. */
+struct worker_graph_place {
+	struct worker_session *s;
+	struct device_graph *k;
+	CUgraphNode *deps, *node;
+	size_t count;
+};
+
+/* For the current context. */
+CUresult worker_graph_create(struct worker_session *s, bool is_conditional, vcuda_graph_id *graph);
+
+/* False: it was destroyed meanwhile. If it is another one by now, that is the guest's as well. */
+bool worker_graph_take(struct device_graph *k);
+void worker_graph_put(struct worker_session *s, struct device_graph *k);
+
+/* CUDA_ERROR_OUT_OF_MEMORY: so much more is too much. With the graph's lock held, as the next and the last. */
+CUresult worker_graph_account(struct device_graph *k, uint64_t bytes);
+void worker_graph_unaccount(struct device_graph *k, uint64_t bytes);
+
+/*
+ * `bytes`: what the node takes beyond the usual. A node that fails is finishing's business, not the guest's thread's.
+ * Takes and puts the graph.
+ */
+CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
+			  uint64_t bytes, CUresult (*make)(const struct worker_graph_place *p, void *arguments),
+			  void *arguments);
+
+/* Instantiates a graph with conditional nodes. */
+CUresult worker_graph_instantiate(struct worker_session *s, struct device_graph *k);
+
+#endif

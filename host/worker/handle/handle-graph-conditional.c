@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers: graphs with conditional nodes. The back end's graph stays while its conditions are wanted, because their
+ * handles, which the guest's kernels have as parameters, belong to it.
+ */
+#include <stdlib.h>
+
+#include "handle/device-graph.h"
+
+CUresult vcuda_handle_vcudaGraphCreateConditional(struct worker_session *s,
+						  struct vcuda_args_vcudaGraphCreateConditional *a)
+{
+	const struct vcuda_backend_ops *ops = s->ops;
+
+	if (!ops->cuGraphCreate || !ops->cuGraphAddEmptyNode || !ops->cuGraphAddKernelNode_v2 ||
+	    !ops->cuGraphAddMemsetNode || !ops->cuGraphAddMemcpyNode || !ops->cuGraphAddNode_v2 ||
+	    !ops->cuGraphConditionalHandleCreate || !ops->cuGraphInstantiateWithParams || !ops->cuGraphLaunch ||
+	    !ops->cuGraphDestroyNode || !ops->cuGraphExecDestroy || !ops->cuGraphDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return worker_graph_create(s, true, &a->graph);
+}
+
+static CUresult add_condition(struct worker_session *s, struct device_graph *k, uint32_t value, uint32_t flags)
+{
+	CUresult result = k->is_conditional ? worker_graph_account(k, NODE_BYTES) : CUDA_ERROR_INVALID_VALUE;
+	uint64_t *larger;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	larger = reallocarray(k->conditions, k->condition_count + 1u, sizeof(*larger));
+	if (!larger)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	k->conditions = larger;
+	result =
+		s->ops->cuGraphConditionalHandleCreate(&larger[k->condition_count], k->graph, k->context, value, flags);
+	k->condition_count += result == CUDA_SUCCESS;
+	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphAddCondition(struct worker_session *s, struct vcuda_args_vcudaGraphAddCondition *a)
+{
+	struct device_graph *k = (struct device_graph *)a->graph;
+	CUresult result;
+
+	if (!worker_graph_take(k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&k->lock);
+	result = add_condition(s, k, a->value, a->flags);
+	if (result == CUDA_SUCCESS)
+		a->condition = k->conditions[k->condition_count - 1];
+	pthread_mutex_unlock(&k->lock);
+	worker_graph_put(s, k);
+	return result;
+}
+
+/* The back end may follow a handle. */
+static bool has_condition(const struct device_graph *k, uint64_t condition)
+{
+	uint32_t i = 0;
+
+	while (i < k->condition_count && k->conditions[i] != condition)
+		i++;
+	return i < k->condition_count;
+}
+
+static CUresult make_conditional(const struct worker_graph_place *p, void *arguments)
+{
+	const struct vcuda_args_vcudaGraphAddConditional *a = arguments;
+	struct worker_graph_node *n = &p->k->nodes[p->k->node_count];
+	CUgraphNodeParams params = {
+		.type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
+		.conditional = {.handle = a->condition,
+				.type = (CUgraphConditionalNodeType)a->type,
+				.size = a->size,
+				.ctx = p->k->context},
+	};
+	CUresult result;
+
+	if (!has_condition(p->k, a->condition) || (unsigned)a->type > CU_GRAPH_COND_TYPE_SWITCH)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = p->s->ops->cuGraphAddNode_v2(p->node, p->k->at, p->deps, NULL, p->count, &params);
+	if (result == CUDA_SUCCESS) {
+		n->bodies = params.conditional.phGraph_out;
+		n->body_count = a->size;
+	}
+	return result;
+}
+
+CUresult vcuda_handle_vcudaGraphAddConditional(struct worker_session *s, struct vcuda_args_vcudaGraphAddConditional *a)
+{
+	return worker_graph_add(s, a->graph, a->deps, a->count, (uint64_t)a->size * NODE_BYTES, make_conditional, a);
+}
+
+/* Which graph the guest means; NULL: none. A graph with a node that failed takes no others. */
+static CUgraph find(const struct device_graph *k, uint32_t node, uint32_t body)
+{
+	if (node >= k->node_count)
+		return k->graph;
+	return body < k->nodes[node].body_count ? k->nodes[node].bodies[body] : NULL;
+}
+
+CUresult vcuda_handle_vcudaGraphEnter(struct worker_session *s, struct vcuda_args_vcudaGraphEnter *a)
+{
+	struct device_graph *k = (struct device_graph *)a->graph;
+
+	if (!worker_graph_take(k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&k->lock);
+	if (k->is_conditional && k->failure == CUDA_SUCCESS) {
+		k->at = find(k, a->node, a->body);
+		if (!k->at) {
+			k->at = k->graph;
+			k->failure = CUDA_ERROR_INVALID_VALUE;
+		}
+	}
+	pthread_mutex_unlock(&k->lock);
+	worker_graph_put(s, k);
+	return CUDA_SUCCESS;
+}
+
+CUresult worker_graph_instantiate(struct worker_session *s, struct device_graph *k)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = 0};
+
+	return k->exec ? CUDA_ERROR_INVALID_VALUE : s->ops->cuGraphInstantiateWithParams(&k->exec, k->graph, &params);
+}
+
+/* Bodies and their nodes go with the conditional node. */
+static void clear(struct worker_session *s, struct device_graph *k)
+{
+	CUresult result = CUDA_SUCCESS, of_node;
+
+	/* One that still runs is freed when it has. */
+	if (k->exec)
+		s->ops->cuGraphExecDestroy(k->exec);
+	for (uint32_t i = k->node_count; i-- > 0;) {
+		if (k->nodes[i].home != k->graph)
+			continue;
+		of_node = s->ops->cuGraphDestroyNode(k->nodes[i].node);
+		result = result == CUDA_SUCCESS ? of_node : result;
+	}
+	k->exec = NULL;
+	k->at = k->graph;
+	k->failure = result;
+	k->node_count = k->name_count = k->range_count = 0;
+	worker_graph_unaccount(k, k->node_bytes);
+	k->node_bytes = 0;
+}
+
+CUresult vcuda_handle_vcudaGraphClear(struct worker_session *s, struct vcuda_args_vcudaGraphClear *a)
+{
+	struct device_graph *k = (struct device_graph *)a->graph;
+
+	if (!worker_graph_take(k))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&k->lock);
+	if (k->is_conditional)
+		clear(s, k);
+	pthread_mutex_unlock(&k->lock);
+	worker_graph_put(s, k);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs. A launch is one operation of its stream, which a thread runs: that thread submits the nodes to a
+ * stream of its own, and waits for this stream where a condition decides what comes next.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/start-thread.h"
+#include "module/condition.h"
+#include "device/stream.h"
+#include "graph/graph.h"
+#include "module/module.h"
+
+struct CUgraphExec_st {
+	struct CUgraph_st *graph;
+	unsigned int refs; /* the handle and each launch; with the scheduler's lock, as the next */
+	bool running;
+};
+
+struct graph_launch {
+	struct softgpu_op op;
+	struct CUgraphExec_st *exec;
+	bool started;
+	struct graph_launch *next; /* in the queue */
+};
+
+/* ---- nodes ---- */
+
+static CUresult run_graph(const struct CUgraph_st *g, CUstream stream);
+
+static CUresult run_fill(const CUDA_MEMSET_NODE_PARAMS *f, CUstream stream)
+{
+	switch (f->elementSize) {
+	case 1:
+		return softgpu_cuMemsetD2D8Async(f->dst, f->pitch, (uint8_t)f->value, f->width, f->height, stream);
+	case 2:
+		return softgpu_cuMemsetD2D16Async(f->dst, f->pitch, (ushort16)f->value, f->width, f->height, stream);
+	default:
+		return softgpu_cuMemsetD2D32Async(f->dst, f->pitch, f->value, f->width, f->height, stream);
+	}
+}
+
+/* The body that a condition's value chooses, or NULL. */
+static const struct CUgraph_st *choose(const struct CUgraphNode_st *n, uint32_t value)
+{
+	if (n->decision.type != CU_GRAPH_COND_TYPE_SWITCH)
+		value = !value;
+	else if (value >= n->decision.size)
+		return NULL;
+	/* A loop has no body for zero, and IF only with ELSE. */
+	return value < n->decision.size ? n->decision.bodies[value] : NULL;
+}
+
+/* Reads a condition in its stream, on the stack of the thread that waits for it. */
+struct reading {
+	struct softgpu_op op;
+	uint64_t condition;
+	uint32_t value;
+};
+
+static void reading_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
+{
+	struct reading *r = (struct reading *)op;
+
+	(void)unit;
+	(void)count;
+	softgpu_condition_get(r->condition, &r->value);
+}
+
+static void reading_keep(struct softgpu_op *op)
+{
+	(void)op;
+}
+
+/* An operation, because a loop without kernels has its turns like one with kernels. */
+static CUresult read_condition(uint64_t condition, CUstream stream, uint32_t *value)
+{
+	struct reading r = {.op = {.units = 1, .run = reading_run, .finish = reading_keep}, .condition = condition};
+	struct CUctx_st *c;
+	CUresult result = softgpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	softgpu_submit(stream, &r.op, true);
+	result = softgpu_stream_wait(stream);
+	*value = r.value;
+	return softgpu_leave(result);
+}
+
+static CUresult run_decision(const struct CUgraphNode_st *n, CUstream stream)
+{
+	const struct CUgraph_st *body;
+	CUresult result;
+	uint32_t value;
+
+	do {
+		result = read_condition(n->decision.condition, stream, &value);
+		if (result != CUDA_SUCCESS)
+			return result;
+		body = choose(n, value);
+		if (body)
+			result = run_graph(body, stream);
+	} while (result == CUDA_SUCCESS && body && n->decision.type == CU_GRAPH_COND_TYPE_WHILE);
+	return result;
+}
+
+static CUresult run_node(const struct CUgraphNode_st *n, CUstream stream)
+{
+	CUDA_MEMCPY3D copy;
+
+	switch (n->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return softgpu_launch_packed(n->kernel.function, n->kernel.grid, n->kernel.block, n->kernel.shared,
+					     n->kernel.cooperative, stream, n->kernel.params, n->kernel.bytes);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		copy = n->copy;
+		return softgpu_cuMemcpy3DAsync_v2(&copy, stream);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return run_fill(&n->fill, stream);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return run_decision(n, stream);
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+static CUresult run_graph(const struct CUgraph_st *g, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (const struct CUgraphNode_st *n = g->first; n && result == CUDA_SUCCESS; n = n->next)
+		result = run_node(n, stream);
+	return result;
+}
+
+/* ---- threads that run launches ---- */
+
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t queued = PTHREAD_COND_INITIALIZER;
+static struct graph_launch *queue;
+static int idle; /* threads, less the launches in the queue */
+
+static struct graph_launch *dequeue(void)
+{
+	struct graph_launch *l;
+
+	pthread_mutex_lock(&queue_lock);
+	idle++;
+	while (!queue)
+		pthread_cond_wait(&queued, &queue_lock);
+	l = queue;
+	queue = l->next;
+	pthread_mutex_unlock(&queue_lock);
+	return l;
+}
+
+static void run_launch(const struct graph_launch *l)
+{
+	const struct softgpu_conditions *conditions = l->exec->graph->conditions;
+	struct CUctx_st *context = l->op.stream->context;
+	CUresult result = softgpu_cuCtxSetCurrent(context);
+	CUstream stream;
+
+	if (result == CUDA_SUCCESS)
+		result = softgpu_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, l->op.stream->priority);
+	if (result == CUDA_SUCCESS) {
+		for (uint32_t i = 0; i < conditions->count; i++)
+			if (conditions->list[i].assign)
+				softgpu_condition_set(conditions->list[i].handle, conditions->list[i].value);
+		result = run_graph(l->exec->graph, stream);
+		if (result == CUDA_SUCCESS)
+			result = softgpu_cuStreamSynchronize(stream);
+		softgpu_cuStreamDestroy_v2(stream);
+	}
+	if (result == CUDA_SUCCESS)
+		return;
+	softgpu_lock();
+	if (softgpu_context_fail(context, result))
+		vcuda_log("a node of a graph with conditions could not run: CUDA error %d", (int)result);
+	softgpu_unlock();
+}
+
+static void *run(void *unused)
+{
+	softgpu_enter_at_once();
+	for (;;) {
+		struct graph_launch *l = dequeue();
+
+		run_launch(l);
+		softgpu_lock();
+		softgpu_op_done(&l->op);
+		softgpu_unlock();
+	}
+	return unused;
+}
+
+/* A launch waits for no other's thread: a graph may run until another stream's work lets it end. */
+static bool enqueue(struct graph_launch *l)
+{
+	struct graph_launch **at = &queue;
+	bool ok;
+
+	pthread_mutex_lock(&queue_lock);
+	ok = idle > 0 || vcuda_thread_start_with(NULL, vcuda_faults, run, NULL);
+	if (ok) {
+		idle--;
+		while (*at)
+			at = &(*at)->next;
+		*at = l;
+		pthread_cond_signal(&queued);
+	}
+	pthread_mutex_unlock(&queue_lock);
+	return ok;
+}
+
+/* ---- launches ---- */
+
+/* With the scheduler's lock held. */
+static void put_exec(struct CUgraphExec_st *e)
+{
+	if (--e->refs)
+		return;
+	softgpu_graph_free(e->graph);
+	free(e);
+}
+
+/* Two launches of one executable graph do not overlap. */
+static bool launch_due(const struct softgpu_op *op)
+{
+	return !((const struct graph_launch *)op)->exec->running;
+}
+
+static bool launch_start(struct softgpu_op *op)
+{
+	struct graph_launch *l = (struct graph_launch *)op;
+
+	if (!enqueue(l)) {
+		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	l->exec->running = l->started = true;
+	return true;
+}
+
+static void launch_finish(struct softgpu_op *op)
+{
+	struct graph_launch *l = (struct graph_launch *)op;
+
+	if (l->started)
+		l->exec->running = false;
+	put_exec(l->exec);
+	free(l);
+}
+
+CUresult softgpu_cuGraphInstantiateWithParams(void *phGraphExec, void *hGraph, void *params)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS *p = params;
+	struct CUgraphExec_st *e = calloc(1, sizeof(*e));
+
+	p->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+	if (e)
+		e->graph = softgpu_graph_copy(hGraph);
+	if (!e || !e->graph) {
+		free(e);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	e->refs = 1;
+	*(CUgraphExec *)phGraphExec = e;
+	p->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
+CUresult softgpu_cuGraphExecDestroy(void *hGraphExec)
+{
+	softgpu_lock();
+	put_exec(hGraphExec);
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+CUresult softgpu_cuGraphLaunch(void *hGraphExec, CUstream hStream)
+{
+	struct CUgraphExec_st *e = hGraphExec;
+	struct CUstream_st *stream;
+	struct graph_launch *l;
+	struct CUctx_st *c;
+	CUresult result = softgpu_enter_with(&c, sizeof(*l));
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = softgpu_stream_find(c, hStream);
+	if (!stream)
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	l->op.external = true;
+	l->op.bytes = sizeof(*l);
+	l->op.due = launch_due;
+	l->op.start = launch_start;
+	l->op.finish = launch_finish;
+	l->exec = e;
+	e->refs++;
+	softgpu_submit(stream, &l->op, false);
+	return softgpu_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the probes of conditional nodes share. Each works on a memory of WORDS words of 4 bytes, which are 0 at first.
+ */
+#ifndef TEST_LOCAL_CONDITIONALS_H
+#define TEST_LOCAL_CONDITIONALS_H
+
+#include "test/local/api.h"
+
+#define WORDS 8
+
+/* A probe goes on after what it finds. */
+void expect(bool right, const char *what, int line);
+
+#define EXPECT(condition) expect(condition, #condition, __LINE__)
+
+CUdeviceptr word(unsigned int i);
+void put(unsigned int i, uint32_t value);
+uint32_t get(unsigned int i);
+
+/*
+ * set(u64 c, u32 v): the condition c is v. from(u64 c, u32 *p): it is p[0]. down(u64 c, u32 *p): p[0] is one less, and
+ * the condition is p[0]. add(u32 *p, u32 k): p[0] is k more. hold(u32 *p): until p[0] is not 0. wild(): to nowhere.
+ */
+CUfunction function(const char *name);
+
+/* The parameters of a kernel, which live until the next call. */
+CUDA_KERNEL_NODE_PARAMS kernel_params(const char *name, uint64_t first, uint64_t second);
+
+/* Behind `after`, unless that is NULL. */
+CUgraphNode kernel(CUgraph g, CUgraphNode after, const char *name, uint64_t first, uint64_t second);
+
+CUgraphConditionalHandle condition(CUgraph g, unsigned int value, unsigned int flags);
+CUgraphNodeParams conditional_params(CUgraphConditionalHandle c, CUgraphConditionalNodeType type, unsigned int size);
+
+/* Gives the bodies. `node` may be NULL. */
+CUgraph *conditional(CUgraph g, CUgraphNode after, CUgraphConditionalHandle c, CUgraphConditionalNodeType type,
+		     unsigned int size, CUgraphNode *node);
+
+CUgraph new_graph(void);
+/* word(0) times word(1) is 3 more. */
+CUgraph loop(CUgraphNode *node, CUgraph *body);
+CUgraphExec instantiate(CUgraph g);
+void launch(CUgraphExec e);
+/* The graph is launched `times` times, and is gone then. */
+void run(CUgraph g, unsigned int times);
+
+/* The probes of conditionals-life.c. */
+void asynchronous(void);
+void two_streams(void);
+void side_by_side(void);
+void without_its_graph(void);
+void capture_body(void);
+void capture_around(void);
+void set_params(void);
+void update(void);
+void instantiate_again(void);
+void another_node(void);
+void questions(void);
+void wrong_nodes(void);
+void wrong_uses(void);
+void unused_condition(void);
+void fault(void);
+
+#endif
