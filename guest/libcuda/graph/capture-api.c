@@ -81,13 +81,14 @@ VCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph
 VCUDA_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
 	CUresult result = libcuda_stream_enter(&stream);
+	CUgraph unasked;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!graph)
-		return CUDA_ERROR_INVALID_VALUE;
 	libcuda_capture_lock();
-	result = libcuda_capture_end(stream, graph);
+	/* Programs that capture into a graph of theirs do not ask for it. */
+	result = graph || libcuda_capture_is_given(stream) ? libcuda_capture_end(stream, graph ? graph : &unasked)
+							   : CUDA_ERROR_INVALID_VALUE;
 	libcuda_capture_unlock();
 	return result;
 }

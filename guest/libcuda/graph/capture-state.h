@@ -70,6 +70,9 @@ struct libcuda_capturing *libcuda_capturing_find(CUstream resolved);
 CUresult libcuda_capture_begin(CUstream resolved, struct libcuda_graph *g, bool given, CUstreamCaptureMode mode,
 			       const struct libcuda_frontier *at);
 
+/* Whether the stream captures into a graph that the application has made. */
+bool libcuda_capture_is_given(CUstream resolved);
+
 /* `*graph` is NULL where the capture failed; it has ended then as well, unless this is not the place to end it. */
 CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph);
 

@@ -392,6 +392,13 @@ CUresult libcuda_capture_begin(CUstream resolved, struct libcuda_graph *g, bool 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+bool libcuda_capture_is_given(CUstream resolved)
+{
+	const struct libcuda_capturing *s = libcuda_capturing_find(resolved);
+
+	return s && s->capture->given;
+}
+
 /* All that other streams of the capture have done must lead back into the one that began it. */
 static bool joined(const struct libcuda_capture *c, const struct libcuda_capturing *origin)
 {
