@@ -23,6 +23,9 @@ enum vcuda_share_kind {
 	VCUDA_SHARE_DRIVER_POINTER,
 	VCUDA_SHARE_DRIVER_ALLOCATION,
 	VCUDA_SHARE_DRIVER_POOL,
+	/* of the software GPU: pools, and memory of pools */
+	VCUDA_SHARE_POOL,
+	VCUDA_SHARE_POOL_MEMORY,
 };
 
 #define VCUDA_SHARE_NOTE_BYTES 64

@@ -22,6 +22,7 @@
 #include "common/log.h"
 #include "device/memory.h"
 #include "device/move.h"
+#include "device/pool.h"
 #include "common/share.h"
 
 #define PAGE 4096u
@@ -42,7 +43,8 @@ struct import {
 	uint64_t start, bytes; /* of the pages */
 	struct CUctx_st *context;
 	struct vcuda_share_handle handle;
-	unsigned int refs; /* times that it was opened */
+	struct CUmemPoolHandle_st *pool; /* it is imported of that one; NULL: opened by a handle of its own */
+	unsigned int refs;               /* times that it was opened */
 	struct import *next;
 };
 
@@ -176,7 +178,7 @@ static int move_all(uint64_t address, uint64_t bytes)
 	return -1;
 }
 
-static CUresult offer(uint64_t address, uint64_t bytes)
+static CUresult offer(uint64_t address, uint64_t bytes, enum vcuda_share_kind kind)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	struct vcuda_share_part part = {0, bytes};
@@ -192,7 +194,7 @@ static CUresult offer(uint64_t address, uint64_t bytes)
 	*e = (struct export){.address = address, .bytes = bytes, .next = exports};
 	exports = e;
 	/* else it lies in a file that nobody else has: no harm */
-	e->offered = vcuda_share_offer(VCUDA_SHARE_MEMORY, part, fd, &e->handle);
+	e->offered = vcuda_share_offer(kind, part, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
 
@@ -219,6 +221,20 @@ void softgpu_ipc_freed(uint64_t address)
 		}
 }
 
+/* The handle of an allocation, which is offered from now on. */
+static CUresult get_handle(const struct softgpu_range *r, enum vcuda_share_kind kind, struct vcuda_share_handle *handle)
+{
+	const uint64_t start = r->start;
+	const struct export *e;
+	CUresult result = find_export(start) ? CUDA_SUCCESS : offer(start, r->size, kind);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	e = find_export(start);
+	*handle = e->handle;
+	return e->offered ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static const struct softgpu_range *find_shareable(const struct CUctx_st *c, uint64_t address)
 {
 	const struct softgpu_range *r = softgpu_range_find(address, 1);
@@ -228,8 +244,8 @@ static const struct softgpu_range *find_shareable(const struct CUctx_st *c, uint
 
 CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
+	struct vcuda_share_handle handle;
 	const struct softgpu_range *r;
-	const struct export *e;
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 
@@ -238,15 +254,10 @@ CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	r = pHandle ? find_shareable(c, dptr) : NULL;
 	if (!r)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!find_export(r->start))
-		result = offer(r->start, r->size);
-	if (result != CUDA_SUCCESS)
-		return softgpu_leave(result);
-	e = find_export(r->start);
-	if (!e->offered)
-		return softgpu_leave(CUDA_ERROR_NOT_SUPPORTED);
-	memcpy(pHandle, &e->handle, sizeof(*pHandle));
-	return softgpu_leave(CUDA_SUCCESS);
+	result = get_handle(r, VCUDA_SHARE_MEMORY, &handle);
+	if (result == CUDA_SUCCESS)
+		memcpy(pHandle, &handle, sizeof(*pHandle));
+	return softgpu_leave(result);
 }
 
 /* ---- opened ---- */
@@ -280,7 +291,7 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 	if (!map_file(i->start, i->bytes, fd, part->offset - before))
 		goto free_address;
 	if (softgpu_range_add(
-		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, NULL, 0, 0}))
+		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, i->pool, 0, 0}))
 		return true;
 	if (!map_own(i->start, i->bytes))
 		return false;
@@ -289,8 +300,10 @@ free_address:
 	return false;
 }
 
+/* `pool`: of which it is imported, or NULL. That is once in a context. */
 static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle,
-			  const struct vcuda_share_part *part, int fd, CUdeviceptr *address)
+			  const struct vcuda_share_part *part, int fd, struct CUmemPoolHandle_st *pool,
+			  CUdeviceptr *address)
 {
 	struct import *i;
 	uint64_t bytes;
@@ -298,6 +311,8 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 
 	for (i = imports; i; i = i->next)
 		if (i->context == c && !memcmp(&i->handle, handle, sizeof(*handle))) {
+			if (pool)
+				return CUDA_ERROR_ALREADY_MAPPED;
 			i->refs++;
 			*address = i->address;
 			return CUDA_SUCCESS;
@@ -312,7 +327,7 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 		softgpu_memory_in_files((int64_t)bytes);
 	i = calloc(1, sizeof(*i));
 	if (i)
-		*i = (struct import){.context = c, .handle = *handle, .refs = 1, .next = imports};
+		*i = (struct import){.context = c, .handle = *handle, .pool = pool, .refs = 1, .next = imports};
 	if (!i || !map_import(i, part, fd)) {
 		free(i);
 		if (counts)
@@ -349,7 +364,7 @@ CUresult softgpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle
 		return result;
 	result = softgpu_enter(&c);
 	if (result == CUDA_SUCCESS)
-		result = softgpu_leave(open_file(c, &h, &part, fd, pdptr));
+		result = softgpu_leave(open_file(c, &h, &part, fd, NULL, pdptr));
 	close(fd);
 	return result;
 }
@@ -379,7 +394,7 @@ CUresult softgpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	for (i = imports; i && (i->address != dptr || i->context != c); i = i->next)
+	for (i = imports; i && (i->address != dptr || i->context != c || i->pool); i = i->next)
 		continue;
 	if (!i)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
@@ -390,11 +405,135 @@ CUresult softgpu_cuIpcCloseMemHandle(CUdeviceptr dptr)
 	scope.context = c;
 	scope.last = softgpu_submitted();
 	result = softgpu_context_wait(c, &scope);
-	for (i = imports; i && (i->address != dptr || i->context != c); i = i->next)
+	for (i = imports; i && (i->address != dptr || i->context != c || i->pool); i = i->next)
 		continue;
 	if (result != CUDA_SUCCESS || !i || --i->refs)
 		return softgpu_leave(result);
 	softgpu_range_remove(dptr);
 	softgpu_ipc_closed(dptr);
 	return softgpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- pools ---- */
+
+_Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUmemPoolPtrExportData), "CUDA says how large handles are");
+
+static bool offer_pool(struct CUmemPoolHandle_st *pool)
+{
+	if (!pool->offered)
+		pool->offered = vcuda_share_offer_note(VCUDA_SHARE_POOL, NULL, -1, &pool->name);
+	return pool->offered;
+}
+
+CUresult softgpu_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, int handleType, uint64_t flags)
+{
+	if (!handle_out || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	softgpu_lock();
+	pool = softgpu_pool_find(pool);
+	if (!pool || !pool->shareable)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!offer_pool(pool))
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	memcpy(handle_out, &pool->name, sizeof(pool->name));
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+CUresult softgpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, int handleType,
+						    uint64_t flags)
+{
+	uint8_t note[VCUDA_SHARE_NOTE_BYTES];
+	struct vcuda_share_handle h;
+	CUmemoryPool pool;
+	CUresult result;
+	int fd;
+
+	if (!pool_out || !handle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&h, handle, sizeof(h));
+	result = softgpu_ipc_result(vcuda_share_take_note(&h, VCUDA_SHARE_POOL, note, &fd));
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (fd >= 0)
+		close(fd);
+	softgpu_lock();
+	pool = softgpu_pool_new(0);
+	if (!pool)
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	pool->imported = true;
+	pool->name = h;
+	*pool_out = pool;
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+/* What is exported of a pool is the memory's handle, with the pool's key where that has zeroes. */
+CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
+{
+	struct vcuda_share_handle handle;
+	struct CUmemPoolHandle_st *pool;
+	const struct softgpu_range *r;
+	struct CUctx_st *c;
+	CUresult result = softgpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	r = softgpu_range_find(ptr, 1);
+	if (!shareData_out || !r || r->kind != SOFTGPU_ALLOCATION || !r->pool || !r->pool->shareable)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!offer_pool(r->pool))
+		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	pool = r->pool;
+	result = get_handle(r, VCUDA_SHARE_POOL_MEMORY, &handle);
+	if (result != CUDA_SUCCESS)
+		return softgpu_leave(result);
+	memcpy(handle.zero, pool->name.key, sizeof(pool->name.key));
+	memcpy(shareData_out, &handle, sizeof(handle));
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+/* Whether exported memory is of an imported pool. */
+static bool is_of_pool(const struct vcuda_share_handle *handle, CUmemoryPool pool)
+{
+	pool = softgpu_pool_find(pool);
+	return pool && pool->imported && !memcmp(handle->zero, pool->name.key, sizeof(pool->name.key));
+}
+
+static CUresult import_pointer(const struct vcuda_share_handle *exported, const struct vcuda_share_part *part, int fd,
+			       CUmemoryPool pool, CUdeviceptr *address)
+{
+	struct CUctx_st *c;
+	CUresult result = softgpu_enter(&c);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!is_of_pool(exported, pool))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	result = open_file(c, exported, part, fd, pool, address);
+	if (result == CUDA_SUCCESS)
+		softgpu_pool_took(pool, part->bytes);
+	return softgpu_leave(result);
+}
+
+CUresult softgpu_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, void *shareData)
+{
+	struct vcuda_share_handle h;
+	struct vcuda_share_part part;
+	CUresult result;
+	bool ours;
+	int fd;
+
+	if (!ptr_out || !shareData)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&h, shareData, sizeof(h));
+	softgpu_lock();
+	ours = is_of_pool(&h, pool);
+	softgpu_unlock();
+	if (!ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = softgpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_POOL_MEMORY, &part, &fd));
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = import_pointer(&h, &part, fd, pool, ptr_out);
+	close(fd);
+	return result;
 }

@@ -274,6 +274,8 @@ static void give_back(const struct softgpu_range *range)
 {
 	if (range->kind == SOFTGPU_IMPORTED) {
 		softgpu_ipc_closed(range->start);
+		if (range->pool)
+			softgpu_pool_freed(range->pool, range->size);
 		return;
 	}
 	softgpu_ipc_freed(range->start);
@@ -503,7 +505,7 @@ static const struct softgpu_range *find_allocation(CUdeviceptr dptr)
 {
 	const struct softgpu_range *range = softgpu_range_find(dptr, 1);
 
-	return range && range->start == dptr && range->kind == SOFTGPU_ALLOCATION ? range : NULL;
+	return range && range->start == dptr && softgpu_range_is_freed(range) ? range : NULL;
 }
 
 void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)

@@ -97,6 +97,12 @@ void softgpu_memory_in_files(int64_t bytes);
 /* The device's size as the program sees it, and how much of it the program may still allocate. */
 uint64_t softgpu_memory_size(uint64_t *left);
 
+/* Whether cuMemFree() frees it: allocations, and what is imported of another process's pool. */
+static inline bool softgpu_range_is_freed(const struct softgpu_range *range)
+{
+	return range->kind == SOFTGPU_ALLOCATION || (range->kind == SOFTGPU_IMPORTED && range->pool);
+}
+
 /* Allocated memory is from now on one of a pool's. */
 void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
 

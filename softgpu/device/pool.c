@@ -15,13 +15,6 @@
 #include "device/registry.h"
 #include "device/stream.h"
 
-struct CUmemPoolHandle_st {
-	unsigned int refs; /* the handle and each allocation */
-	uint64_t threshold, limit;
-	uint64_t used, used_high, reserved_high;
-	int reuse[3]; /* policies of which there is nothing to decide here */
-};
-
 struct free_op {
 	struct softgpu_op op;
 	uint64_t address;
@@ -30,7 +23,7 @@ struct free_op {
 
 static CUmemoryPool default_pool, device_pool;
 
-static CUmemoryPool make_pool(uint64_t limit)
+CUmemoryPool softgpu_pool_new(uint64_t limit)
 {
 	CUmemoryPool pool = calloc(1, sizeof(*pool));
 
@@ -43,10 +36,28 @@ static CUmemoryPool make_pool(uint64_t limit)
 	return NULL;
 }
 
+CUmemoryPool softgpu_pool_find(CUmemoryPool handle)
+{
+	return softgpu_registry_has(handle, SOFTGPU_POOL) ? handle : NULL;
+}
+
 static void put(CUmemoryPool pool)
 {
-	if (--pool->refs == 0)
-		free(pool);
+	if (--pool->refs)
+		return;
+	if (pool->offered)
+		vcuda_share_withdraw(&pool->name);
+	free(pool);
+}
+
+void softgpu_pool_took(CUmemoryPool pool, uint64_t bytes)
+{
+	pool->refs++;
+	pool->used += bytes;
+	if (pool->used > pool->used_high)
+		pool->used_high = pool->used;
+	if (pool->used > pool->reserved_high)
+		pool->reserved_high = pool->used;
 }
 
 void softgpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
@@ -59,7 +70,7 @@ void softgpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
 static CUmemoryPool get_default(void)
 {
 	if (!default_pool)
-		default_pool = make_pool(0);
+		default_pool = softgpu_pool_new(0);
 	if (!device_pool)
 		device_pool = default_pool;
 	return default_pool;
@@ -70,7 +81,7 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 	uint64_t address;
 	CUresult result;
 
-	if (!dptr || !bytes || !pool)
+	if (!dptr || !bytes || !pool || pool->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!softgpu_stream_find(c, handle))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -80,12 +91,7 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_memory_set_pool(address, pool);
-	pool->refs++;
-	pool->used += bytes;
-	if (pool->used > pool->used_high)
-		pool->used_high = pool->used;
-	if (pool->used > pool->reserved_high)
-		pool->reserved_high = pool->used;
+	softgpu_pool_took(pool, bytes);
 	*dptr = address;
 	return CUDA_SUCCESS;
 }
@@ -142,7 +148,7 @@ CUresult softgpu_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (!stream)
 		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	range = softgpu_range_find(dptr, 1);
-	if (!range || range->start != dptr || range->kind != SOFTGPU_ALLOCATION)
+	if (!range || range->start != dptr || !softgpu_range_is_freed(range))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -168,12 +174,14 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (softgpu_device_check(props->location.id) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (props->handleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	softgpu_lock();
-	made = make_pool(props->maxSize);
-	if (made)
+	made = softgpu_pool_new(props->maxSize);
+	if (made) {
+		made->shareable = props->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
 		*pool = made;
+	}
 	return softgpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
@@ -292,7 +300,7 @@ CUresult softgpu_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL))
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool->imported)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	get_default();
 	device_pool = pool;

@@ -3,9 +3,30 @@
 #ifndef VCUDA_CPU_POOL_H
 #define VCUDA_CPU_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-struct CUmemPoolHandle_st;
+#include "common/share.h"
+
+struct CUmemPoolHandle_st {
+	unsigned int refs; /* the handle and each allocation */
+	uint64_t threshold, limit;
+	uint64_t used, used_high, reserved_high;
+	int reuse[3];                   /* policies of which there is nothing to decide here */
+	bool shareable;                 /* made for several processes */
+	bool imported;                  /* another process's: it has what is imported of it, and allocates nothing */
+	bool offered;                   /* by this process */
+	struct vcuda_share_handle name; /* of an imported or an offered one */
+};
+
+/* A new pool. NULL: no memory. */
+struct CUmemPoolHandle_st *softgpu_pool_new(uint64_t limit);
+
+/* A pool that a handle names, or NULL. */
+struct CUmemPoolHandle_st *softgpu_pool_find(struct CUmemPoolHandle_st *handle);
+
+/* An allocation of `bytes` belongs to the pool from now on. */
+void softgpu_pool_took(struct CUmemPoolHandle_st *pool, uint64_t bytes);
 
 /* An allocation of `bytes` of this pool is gone. */
 void softgpu_pool_freed(struct CUmemPoolHandle_st *pool, uint64_t bytes);

@@ -8,6 +8,7 @@
 #include "pair.h"
 
 #define BYTES (4u << 20)
+#define SMALL 4096u /* one that shares its pages */
 
 /* From the parent to the child, who answers with a byte. */
 struct message {
@@ -145,15 +146,46 @@ static int shares_pools(void)
 	return types;
 }
 
+/* Of a pool of another process: a small allocation, freed in stream order; and what an imported pool is not for. */
+static void import_more(CUmemoryPool pool, const CUmemPoolPtrExportData *small, const CUmemPoolPtrExportData *other)
+{
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemPoolPtrExportData copy = *small;
+	cuuint64_t used;
+	CUdeviceptr p;
+	uint32_t word;
+	int fd;
+
+	OK(cuMemPoolSetAccess(pool, &access, 1));
+	if (is_software()) /* CUDA's documentation, which names no codes */
+		GIVES(cuMemAllocFromPoolAsync(&p, BYTES, pool, NULL), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	      CUDA_ERROR_INVALID_VALUE);
+	copy = *other;
+	if (is_software())
+		GIVES(cuMemPoolImportPointer(&p, pool, &copy), CUDA_ERROR_INVALID_VALUE);
+	copy = *small;
+	OK(cuMemPoolImportPointer(&p, pool, &copy));
+	OK(cuMemcpyDtoH_v2(&word, p, 4));
+	CHECK(word == 23);
+	OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+	CHECK(used >= SMALL);
+	OK(cuMemsetD32Async(p, 24, SMALL / 4, NULL));
+	OK(cuMemFreeAsync(p, NULL));
+	OK(cuCtxSynchronize());
+	GIVES(cuMemcpyDtoH_v2(&word, p, 4), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void import_pool(int parent)
 {
 	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	int fd = receive_descriptor(parent);
-	CUmemPoolPtrExportData offered, wrong;
+	CUmemPoolPtrExportData offered, wrong, others[2];
 	CUmemoryPool pool;
 	CUdeviceptr p;
 
 	CHECK(read(parent, &offered, sizeof(offered)) == sizeof(offered));
+	CHECK(read(parent, others, sizeof(others)) == sizeof(others));
 	OK(cuMemPoolImportFromShareableHandle(&pool, as_handle(fd), type, 0));
 	close(fd);
 	wrong = offered;
@@ -163,7 +195,15 @@ static void import_pool(int parent)
 	expect(p, 21);
 	OK(cuMemsetD32Async(p, 22, BYTES / 4, NULL));
 	OK(cuCtxSynchronize());
+	if (is_software())
+		GIVES(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemFree_v2(p));
+	import_more(pool, &others[0], &others[1]);
+	say(parent);
+	/* what was freed there */
+	hear(parent);
+	if (is_software())
+		GIVES(cuMemPoolImportPointer(&p, pool, &offered), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemPoolDestroy(pool));
 	say(parent);
 }
@@ -174,10 +214,11 @@ static void export_pool(int child)
 	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 				.handleTypes = type,
 				.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-	CUmemPoolPtrExportData offered;
-	CUmemoryPool pool;
-	CUdeviceptr p;
-	int fd;
+	CUmemPoolPtrExportData offered, others[2];
+	CUmemoryPool pool, second, alone;
+	CUdeviceptr p, small, of_second;
+	uint32_t word;
+	int fd, fd2;
 
 	if (!shares_pools()) {
 		GIVES(cuMemPoolCreate(&pool, &props), CUDA_ERROR_NOT_SUPPORTED);
@@ -189,13 +230,33 @@ static void export_pool(int child)
 	OK(cuCtxSynchronize());
 	OK(cuMemPoolExportToShareableHandle(&fd, pool, type, 0));
 	OK(cuMemPoolExportPointer(&offered, p));
+	/* another one that is shared, and one that is not */
+	OK(cuMemPoolCreate(&second, &props));
+	OK(cuMemAllocFromPoolAsync(&of_second, BYTES, second, NULL));
+	OK(cuMemPoolExportPointer(&others[1], of_second));
+	props.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	OK(cuMemPoolCreate(&alone, &props));
+	GIVES(cuMemPoolExportToShareableHandle(&fd2, alone, type, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemPoolDestroy(alone));
+	OK(cuMemAllocFromPoolAsync(&small, SMALL, pool, NULL));
+	OK(cuMemsetD32Async(small, 23, SMALL / 4, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemPoolExportPointer(&others[0], small));
 	send_descriptor(child, fd);
 	close(fd);
 	CHECK(write(child, &offered, sizeof(offered)) == sizeof(offered));
+	CHECK(write(child, others, sizeof(others)) == sizeof(others));
 	hear(child);
 	expect(p, 22);
+	OK(cuMemcpyDtoH_v2(&word, small, 4));
+	CHECK(word == 24);
 	OK(cuMemFreeAsync(p, NULL));
+	OK(cuMemFreeAsync(small, NULL));
+	OK(cuMemFreeAsync(of_second, NULL));
 	OK(cuCtxSynchronize());
+	say(child);
+	hear(child);
+	OK(cuMemPoolDestroy(second));
 	OK(cuMemPoolDestroy(pool));
 }
 

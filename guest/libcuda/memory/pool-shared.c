@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of several processes, with back ends that have them (a GPU's driver). */
+/* Pools of several processes. */
 #include <string.h>
 
 #include "core/request.h"

@@ -29,7 +29,7 @@ static CUresult create(CUmemoryPool *pool, const CUmemPoolProps *props)
 	if (props->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
 	    libcuda_device_attribute(props->location.id, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES))
 		return vcuda_call_vcudaMemPoolCreateShared(pool, dev, props->maxSize);
-	vcuda_log_once("pools for several processes are there with the cuda back end only, by file descriptor");
+	vcuda_log_once("pools for several processes are there by file descriptor only, and not with every driver of the host");
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
