@@ -303,6 +303,50 @@ static void refused(void)
 	      CUDA_ERROR_NOT_SUPPORTED);
 }
 
+/* count(u32 *p, u32 n): each thread adds 1 to p[0] n times, and to p[1] by compare and swap. */
+static const char count_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry count(.param .u64 p, .param .u32 n)\n{\n"
+	".reg .b32 %r<6>; .reg .b64 %l<2>; .reg .pred %q;\nld.param.u64 %l1, [p];\nld.param.u32 %r1, [n];\n"
+	"NEXT:\nred.global.sys.add.u32 [%l1], 1;\n"
+	"AGAIN:\nld.volatile.global.u32 %r2, [%l1+4];\nadd.u32 %r3, %r2, 1;\n"
+	"atom.global.sys.cas.b32 %r4, [%l1+4], %r2, %r3;\nsetp.ne.u32 %q, %r4, %r2;\n@%q bra AGAIN;\n"
+	"sub.u32 %r1, %r1, 1;\nsetp.ne.u32 %q, %r1, 0;\n@%q bra NEXT;\nret;\n}\n";
+
+/* Atomics of kernels and of the processor on the same words, at the same time. */
+static void atomics_of_both(bool managed)
+{
+	const uint32_t threads = 4 * 64;
+	uint32_t n = 1, mine = 0, *p;
+	void *params[] = {&p, &n};
+	CUmodule module;
+	CUdeviceptr d;
+	CUfunction f;
+
+	OK(cuModuleLoadData(&module, count_ptx));
+	OK(cuModuleGetFunction(&f, module, "count"));
+	if (managed) {
+		OK(cuMemAllocManaged(&d, 8, CU_MEM_ATTACH_GLOBAL));
+		p = (uint32_t *)(uintptr_t)d;
+	} else {
+		OK(cuMemHostAlloc((void **)&p, 8, CU_MEMHOSTALLOC_DEVICEMAP));
+	}
+	/* compiled once, so that the next launch runs at once */
+	OK(cuLaunchKernel(f, 4, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+	OK(cuCtxSynchronize());
+	p[0] = p[1] = 0;
+	n = 2000;
+	OK(cuLaunchKernel(f, 4, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+	do {
+		__atomic_fetch_add(&p[0], 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&p[1], 1, __ATOMIC_SEQ_CST);
+		mine++;
+	} while (mine < 1000 || cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+	OK(cuCtxSynchronize());
+	CHECK(p[0] == threads * n + mine && p[1] == threads * n + mine);
+	OK(managed ? cuMemFree_v2(d) : cuMemFreeHost(p));
+	OK(cuModuleUnload(module));
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -315,8 +359,11 @@ int main(void)
 	of_a_library();
 	of_a_context();
 	linked();
-	if (is_software()) /* a GPU's driver decides that */
+	if (is_software()) { /* a GPU's driver decides that */
 		refused();
+		atomics_of_both(true);
+		atomics_of_both(false);
+	}
 	printf("managed: passed\n");
 	return 0;
 }
