@@ -50,6 +50,9 @@ static cudaError_t node_params(const struct cudaGraphNodeParams *p, CUgraphNodeP
 	case cudaGraphNodeTypeMemset:
 		to->memset.ctx = context();
 		return cudaSuccess;
+	case cudaGraphNodeTypeConditional:
+		to->conditional.ctx = context();
+		return cudaSuccess;
 	default:
 		return cudaSuccess;
 	}
