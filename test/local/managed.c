@@ -334,7 +334,7 @@ static void atomics_of_both(bool managed)
 	OK(cuLaunchKernel(f, 4, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
 	OK(cuCtxSynchronize());
 	p[0] = p[1] = 0;
-	n = 2000;
+	n = 500;
 	OK(cuLaunchKernel(f, 4, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
 	do {
 		__atomic_fetch_add(&p[0], 1, __ATOMIC_SEQ_CST);
