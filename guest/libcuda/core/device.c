@@ -167,13 +167,19 @@ static int compare_addresses(const void *first, const void *second)
 	return a.device < b.device ? -1 : a.device > b.device;
 }
 
-/* CUDA_DEVICE_ORDER. The host's order is FASTEST_FIRST, the other value. */
-static void order(struct device *all, int n)
+/* CUDA_DEVICE_ORDER. The host's order is FASTEST_FIRST, the other value. False: it is neither. */
+static bool order(struct device *all, int n)
 {
 	const char *wanted = getenv("CUDA_DEVICE_ORDER");
 
-	if (wanted && !strcmp(wanted, "PCI_BUS_ID"))
-		qsort(all, (size_t)n, sizeof(*all), compare_addresses);
+	if (!wanted || !strcmp(wanted, "FASTEST_FIRST"))
+		return true;
+	if (strcmp(wanted, "PCI_BUS_ID") != 0) {
+		vcuda_log("CUDA_DEVICE_ORDER=%s is neither FASTEST_FIRST nor PCI_BUS_ID", wanted);
+		return false;
+	}
+	qsort(all, (size_t)n, sizeof(*all), compare_addresses);
+	return true;
 }
 
 /* Makes of what the host says what programs see. */
@@ -213,7 +219,10 @@ CUresult libcuda_devices_load(int n)
 		}
 		present(&all[i].info);
 	}
-	order(all, n);
+	if (!order(all, n)) {
+		free(all);
+		return CUDA_ERROR_INVALID_DEVICE;
+	}
 	devices = all;
 	count = n;
 	if (wanted) {

@@ -82,6 +82,19 @@ static void has_order(const char *order, const char *visible, const char *const 
 	assert_int_equal(status, 0);
 }
 
+static void has_no_order(const char *order)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		setenv("CUDA_DEVICE_ORDER", order, 1);
+		_exit((int)cuInit(0));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_INVALID_DEVICE);
+}
+
 /* Also before CUDA_VISIBLE_DEVICES counts. */
 static void device_order(void **state)
 {
@@ -94,6 +107,8 @@ static void device_order(void **state)
 	has_order("PCI_BUS_ID", NULL, bus);
 	has_order("PCI_BUS_ID", "3,0", two);
 	has_order(NULL, "1,3", two);
+	has_no_order("pci_bus_id");
+	has_no_order("");
 }
 
 static void before_init(void **state)
