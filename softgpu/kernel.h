@@ -147,7 +147,11 @@ struct ptx_fault {
 	const char *space;	/* "global", "shared", "local", "const", "param", "generic", "texture", "surface" */
 	uint32_t block[3], thread[3];
 	unsigned line;		/* PTX line, 0 if not known */
+	bool own;		/* `address` is an offset in shared memory, or in a thread's local memory */
 };
+
+/* What becomes of an access that is not allowed: it ends the kernel, or is done, or reads zeroes and writes nothing. */
+enum ptx_stray { PTX_STRAY_FAULTS, PTX_STRAY_PASSES, PTX_STRAY_IS_DROPPED };
 
 struct ptx_texture_table;
 
@@ -160,8 +164,13 @@ struct ptx_launch {
 	const struct ptx_texture_table *textures; /* texture and surface objects (ptx-tex.h), or NULL */
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
 	uint64_t serial;		/* not 0 and no other launch's: lets threads keep what they prepared from block to block */
-	void *device;			/* opaque to the compiler; passed to the device printf sink */
+	void *device;			/* opaque to the compiler; passed to the device printf sink and to `stray` */
 	void (*print)(void *device, const char *text, size_t length);
+	/*
+	 * Asked about each access that the map does not allow, or that is misaligned; by any thread. Only global memory may
+	 * pass. NULL: all of them fault.
+	 */
+	enum ptx_stray (*stray)(void *device, const struct ptx_fault *fault);
 	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */
 	void *heap;
 	uint64_t (*allocate)(void *heap, uint64_t bytes);
@@ -223,6 +232,12 @@ uint64_t ptx_launch_memory(const struct ptx_launch *launch);
 
 /* How many blocks that follow one another do best in one call, side by side; 1: it does not matter. */
 uint32_t ptx_launch_side(const struct ptx_launch *launch);
+
+/*
+ * From now on code is compiled that asks about each access by itself, so that those can be dropped. Such code is slow.
+ * Before any kernel is prepared.
+ */
+void ptx_check_accesses(void);
 
 /*
  * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on the calling thread. Returns true if

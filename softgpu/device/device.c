@@ -171,9 +171,16 @@ static void choose_bounds(void)
 {
 	const char *text = getenv("VCUDA_CPU_BOUNDS");
 
-	device.whole_pages = text && !strcmp(text, "pages");
-	if (text && *text && !device.whole_pages && strcmp(text, "exact"))
-		vcuda_log("VCUDA_CPU_BOUNDS=%s is not used: choose exact or pages", text);
+	if (!text || !*text || !strcmp(text, "pages"))
+		return;
+	if (!strcmp(text, "exact"))
+		device.bounds = SOFTGPU_BOUNDS_EXACT;
+	else if (!strcmp(text, "check"))
+		device.bounds = SOFTGPU_BOUNDS_CHECK;
+	else
+		vcuda_log("VCUDA_CPU_BOUNDS=%s is not used: choose pages, exact or check", text);
+	if (device.bounds == SOFTGPU_BOUNDS_CHECK)
+		ptx_check_accesses();
 }
 
 /* The compiler reads it (ptx-version.c). */

@@ -40,6 +40,13 @@
 /* The one device's. */
 #define SOFTGPU_NUMBER 0
 
+/* What a kernel's access beside an allocation does. */
+enum softgpu_bounds {
+	SOFTGPU_BOUNDS_GRANULES, /* passes within the 2 MiB that memory is mapped by */
+	SOFTGPU_BOUNDS_EXACT,    /* ends the kernel */
+	SOFTGPU_BOUNDS_CHECK,    /* is reported and dropped */
+};
+
 struct softgpu_device {
 	char name[64];
 	uint64_t memory;      /* bytes */
@@ -50,7 +57,7 @@ struct softgpu_device {
 	int cache_bytes;      /* the largest cache */
 	uint64_t time_limit_ns; /* of a kernel; 0: none */
 	void (*time_refused)(void);
-	bool whole_pages;     /* accesses beside an allocation are in bounds up to its 2 MiB pages' ends */
+	enum softgpu_bounds bounds;
 };
 
 /*

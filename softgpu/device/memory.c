@@ -146,6 +146,13 @@ const struct softgpu_range *softgpu_range_behind(uint64_t address)
 	return i < count ? &table[i] : NULL;
 }
 
+const struct softgpu_range *softgpu_range_before(uint64_t address)
+{
+	size_t i = first_behind(address);
+
+	return i ? &table[i - 1] : NULL;
+}
+
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
 {
 	for (size_t i = first_behind(address); i < count && address >= table[i].start; i++) {
@@ -376,12 +383,7 @@ static struct ptx_range bounds(const struct softgpu_range *r)
 	/* A variable is no registered memory. */
 	if (r->kind == SOFTGPU_HOST && r->context)
 		return host_bounds(r);
-	if (softgpu_device()->whole_pages && r->kind != SOFTGPU_HOST) {
-		range.start &= ~(uint64_t)(SOFTGPU_MAPPING - 1);
-		range.end = (range.end + SOFTGPU_MAPPING - 1) & ~(uint64_t)(SOFTGPU_MAPPING - 1);
-	} else {
-		range.end = (range.end + WORD - 1) & ~(uint64_t)(WORD - 1);
-	}
+	range.end = (range.end + WORD - 1) & ~(uint64_t)(WORD - 1);
 	return range;
 }
 

@@ -38,6 +38,9 @@ const struct softgpu_range *softgpu_range_find(uint64_t address, uint64_t bytes)
 /* The first range that ends behind `address`, or NULL. Valid until the table changes. */
 const struct softgpu_range *softgpu_range_behind(uint64_t address);
 
+/* The last range that ends at `address` or before it, or NULL. Valid until the table changes. */
+const struct softgpu_range *softgpu_range_before(uint64_t address);
+
 /*
  * Whether copies, memsets and textures may use all of [address, address + bytes): memory of one range, or of mappings
  * (vmm.c) that lie side by side, as a program's own pool has them that grows by one after the other.

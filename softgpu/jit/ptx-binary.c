@@ -67,7 +67,7 @@ static bool good_block(const struct ptx_kernel *kernel, const uint32_t d[3], str
 static bool complete(struct ptx_binary *binary)
 {
 	struct ptx_module *module = module_of(binary);
-	struct ptx_version version = {.masked = true};
+	struct ptx_version version = {.masked = true, .checked = ptx_version_is_checked()};
 	enum ptx_status status = PTX_OK;
 	struct ptx_machine_code *code;
 	struct ptx_error error = {0};
@@ -119,7 +119,7 @@ static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdi
 static void fill(struct ptx_binary *b)
 {
 	struct ptx_module *module = module_of(b);
-	struct ptx_version version = {0};
+	struct ptx_version version = {.checked = ptx_version_is_checked()};
 	struct ptx_machine_code *code;
 	struct ptx_error error = {0};
 	enum ptx_status status;

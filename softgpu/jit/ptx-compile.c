@@ -208,9 +208,11 @@ static void close_module(struct lower *l)
 }
 
 /* The masked version goes on where the full one leaves: those places are found by making the full one. */
-static enum ptx_status find_exits(struct ptx_plan *plan, LLVMTargetMachineRef machine)
+static enum ptx_status find_exits(struct ptx_plan *plan, bool checked, LLVMTargetMachineRef machine)
 {
-	struct lower l = {.body = &plan->body, .low = &plan->low, .version = {.width = plan->lanes}};
+	struct lower l = {.body = &plan->body,
+			  .low = &plan->low,
+			  .version = {.width = plan->lanes, .checked = checked}};
 	bool ok;
 
 	open_module(&l, "full", machine);
@@ -235,7 +237,10 @@ static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version
 {
 	struct lower l = {.body = &plan->body,
 			  .low = &plan->low,
-			  .version = {.width = plan->lanes, .masked = version.masked, .quick = version.quick}};
+			  .version = {.width = plan->lanes,
+				      .masked = version.masked,
+				      .quick = version.quick,
+				      .checked = version.checked}};
 	enum ptx_status status = PTX_NO_MEMORY;
 	struct timespec since = {0};
 
@@ -276,7 +281,7 @@ enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, c
 	}
 	lap(&since);
 	if (version.masked)
-		status = find_exits(plan, machine);
+		status = find_exits(plan, version.checked, machine);
 	times->lowering = lap(&since);
 	if (status == PTX_OK)
 		status = compile(plan, version, machine, name, object, stack, times);

@@ -35,7 +35,7 @@ static bool running, ending;
 static void improve(struct ptx_binary *b, bool masked)
 {
 	struct ptx_module *module = b->kernel->function->module;
-	struct ptx_version version = {.masked = masked};
+	struct ptx_version version = {.masked = masked, .checked = ptx_version_is_checked()};
 	struct ptx_machine_code *code;
 	struct ptx_error error = {0};
 	enum ptx_status status = PTX_NO_MEMORY;

@@ -10,6 +10,18 @@
 #include "jit/ptx-elsewhere.h"
 #include "front/ptx-statistics.h"
 
+static bool checked; /* atomic */
+
+void ptx_check_accesses(void)
+{
+	__atomic_store_n(&checked, true, __ATOMIC_RELAXED);
+}
+
+bool ptx_version_is_checked(void)
+{
+	return __atomic_load_n(&checked, __ATOMIC_RELAXED);
+}
+
 static void report(const struct ptx_binary *b, const struct ptx_made *made, bool loaded)
 {
 	const char *wanted = getenv("VCUDA_VERBOSE"), *from = loaded ? "cache" : "compiler";
@@ -105,7 +117,7 @@ static enum ptx_status use(struct ptx_binary *b, struct ptx_made *made, bool des
 enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error)
 {
-	const struct ptx_version quick = {v->masked, true};
+	const struct ptx_version quick = {v->masked, true, v->checked};
 	struct ptx_wanted wanted = {.kernel = b->kernel, .version = *v, .choose = choose};
 	enum ptx_status status;
 	struct ptx_made made;

@@ -20,6 +20,9 @@ struct ptx_times {
 enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *version, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error);
 
+/* Whether versions are to be compiled with each access checked by itself. */
+bool ptx_version_is_checked(void);
+
 /* Puts a version in its place. The caller holds the module's lock, or nobody else knows the binary yet. */
 void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);
 

@@ -418,6 +418,8 @@ bool access_is_direct(struct lower *l, struct access *a)
 	unsigned bytes = a->size * a->count;
 	struct ptx_site *site = &l->low->site_list[a->site];
 
+	if (l->version.checked)
+		return false;
 	if (l->version.width == 1)
 		return true;
 	if (a->space == PTX_LOCAL)

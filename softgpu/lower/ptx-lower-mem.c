@@ -22,7 +22,7 @@ static unsigned row_length(const struct lower *l, const struct access *a)
 {
 	unsigned x = l->body->blockdim[0];
 
-	if (is_partial(l) || l->version.width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
+	if (is_partial(l) || l->version.checked || l->version.width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
 		return 0;
 	return x == 8 || x == 16 ? x : 0;
 }
@@ -88,10 +88,27 @@ static void store_rows(struct lower *l, const struct access *a, unsigned length,
 
 /* ---- the instructions ---- */
 
+/* Of the first lane that is there. */
+static LLVMValueRef first_active(struct lower *l, LLVMValueRef value)
+{
+	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, lane;
+
+	lane = intrinsic(l, "llvm.cttz", l->type.i32, args, 2);
+	lane = LLVMBuildAnd(l->b, lane, scalar_const(l->type.i32, 31), "");
+	return LLVMBuildExtractElement(l->b, value, lane, "");
+}
+
+/* One value where all lanes load from one address. */
 static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned part)
 {
-	return load_at(l, a, LLVMVectorType(int_type(l, a->size * 8), PTX_LANES), l->mem.data,
-		       (int64_t)(part * PTX_LANES * a->size));
+	LLVMTypeRef element = int_type(l, a->size * 8);
+	int64_t at = part * PTX_LANES * a->size;
+	LLVMValueRef lanes;
+
+	if (l->version.width == 1)
+		return load_at(l, a, element, l->mem.data, at);
+	lanes = load_at(l, a, LLVMVectorType(element, PTX_LANES), l->mem.data, at);
+	return a->space != PTX_LOCAL && operand_kind(l, a->o) == PTX_UNIFORM ? first_active(l, lanes) : lanes;
 }
 
 /* ---- lanes that are anywhere ---- */
@@ -101,7 +118,7 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 
 static bool is_inline(struct lower *l, const struct access *a)
 {
-	return !l->version.quick && a->space != PTX_LOCAL && !access_is_whole(a) && l->version.width > 1 &&
+	return !l->version.quick && !l->version.checked && a->space != PTX_LOCAL && !access_is_whole(a) && l->version.width > 1 &&
 	       l->own.access.gathers++ < MAX_INLINE;
 }
 

@@ -71,7 +71,8 @@ static bool is_plain(const struct counted_loop *r)
 
 /*
  * An access whose address moves on in each round is out of bounds sooner or later, and whoever only wants the loop to
- * end can wait for that: it takes as long as reading an allocation once, element by element.
+ * end can wait for that: it takes as long as reading an allocation once, element by element. Where such an access is
+ * dropped, the loop does not end by it.
  */
 static bool ends_by_itself(struct lower *l)
 {
@@ -79,7 +80,7 @@ static bool ends_by_itself(struct lower *l)
 	struct counted_loop r = {
 		.l = l, .header = b->succ[0] < b->succ[1] ? b->succ[0] : b->succ[1], .latch = l->at.block};
 
-	if (l->version.width > 1 || !is_plain(&r))
+	if (l->version.width > 1 || l->version.checked || !is_plain(&r))
 		return false;
 	for (uint32_t n = r.header; n <= r.latch; n += r.latch > n ? r.latch - n : 1)
 		for (uint32_t k = l->body->blocks[n].first; k < l->body->blocks[n].last; k++) {

@@ -17,6 +17,7 @@ struct lower_types {
 struct lower_version {
 	unsigned width; /* lanes of the kernel's code: 32 or 1 */
 	bool masked, quick;
+	bool checked; /* each access goes through the runtime, which may drop it */
 };
 
 /* ptx-lower.c: the LLVM function. `thread` and `from` are values of the thread, or the warp, at hand. */

@@ -9,6 +9,7 @@
 
 #include "module/condition.h"
 #include "device/device.h"
+#include "module/fault.h"
 #include "module/heap.h"
 #include "kernel.h"
 #include "common/log.h"
@@ -31,6 +32,7 @@ struct launch {
 	struct CUmod_st *module;
 	uint64_t reserved; /* of the memory of blocks, for all blocks of a cooperative launch */
 	const char *name;
+	bool *warned;          /* of the function, which the module has */
 	unsigned char *params; /* in room[] */
 	unsigned char room[];
 };
@@ -59,98 +61,6 @@ static bool launch_start(struct softgpu_op *op)
 	return true;
 }
 
-static CUresult fault_result(enum ptx_fault_kind kind)
-{
-	switch (kind) {
-	case PTX_FAULT_ILLEGAL_ADDRESS:
-		return CUDA_ERROR_ILLEGAL_ADDRESS;
-	case PTX_FAULT_MISALIGNED:
-		return CUDA_ERROR_MISALIGNED_ADDRESS;
-	case PTX_FAULT_ASSERT:
-		return CUDA_ERROR_ASSERT;
-	case PTX_FAULT_BAD_TARGET:
-		return CUDA_ERROR_INVALID_PC;
-	case PTX_FAULT_TENSOR_MAP:
-	case PTX_FAULT_TENSOR_BEGIN:
-	case PTX_FAULT_TENSOR_NEGATIVE:
-	case PTX_FAULT_TENSOR_CORNER:
-		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-	case PTX_FAULT_CANCELLED:
-		return CUDA_ERROR_LAUNCH_TIMEOUT;
-	default:
-		return CUDA_ERROR_LAUNCH_FAILED;
-	}
-}
-
-static void describe_tensor_fault(const struct ptx_fault *f, char *text, size_t size)
-{
-	if (f->kind == PTX_FAULT_TENSOR_BEGIN)
-		snprintf(text, size,
-			 "a box of a tensor that begins at element %lld of dimension 0, "
-			 "which is no multiple of 16 bytes",
-			 (long long)f->address);
-	else if (f->kind == PTX_FAULT_TENSOR_NEGATIVE)
-		snprintf(text, size, "a store to a negative place of a tensor, element %lld of dimension %u",
-			 (long long)f->address, f->bytes);
-	else if (f->kind == PTX_FAULT_TENSOR_CORNER)
-		snprintf(text, size, "a store by a map of images with a corner outside of them (%lld in dimension %u)",
-			 (long long)f->address, f->bytes);
-	else if (f->bytes == UINT32_MAX)
-		snprintf(text, size, "neither a tensor map nor zeroes at 0x%llx", (unsigned long long)f->address);
-	else if (f->bytes)
-		snprintf(text, size, "no tensor map of %u dimensions at 0x%llx, or one that was changed", f->bytes,
-			 (unsigned long long)f->address);
-	else
-		snprintf(text, size, "a reduction that the type of the tensor map at 0x%llx does not have",
-			 (unsigned long long)f->address);
-}
-
-static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
-{
-	const char *kind = f->kind == PTX_FAULT_MISALIGNED ? "misaligned" : "illegal";
-
-	switch (f->kind) {
-	case PTX_FAULT_ILLEGAL_ADDRESS:
-	case PTX_FAULT_MISALIGNED:
-		snprintf(text, size, "%s address: %s of %u bytes at 0x%llx (%s)", kind, f->write ? "a store" : "a load",
-			 f->bytes, (unsigned long long)f->address, f->space ? f->space : "generic");
-		break;
-	case PTX_FAULT_TRAP:
-		snprintf(text, size, "trap");
-		break;
-	case PTX_FAULT_ASSERT:
-		snprintf(text, size, "assertion failed");
-		break;
-	case PTX_FAULT_BARRIER:
-		snprintf(text, size, "a barrier that not all threads of the block reach (%u wait at barrier %llu)",
-			 f->bytes, (unsigned long long)f->address);
-		break;
-	case PTX_FAULT_BAD_TARGET:
-		snprintf(text, size, "a call through a pointer that is not a function's, or a branch with a bad index");
-		break;
-	case PTX_FAULT_TENSOR_MAP:
-	case PTX_FAULT_TENSOR_BEGIN:
-	case PTX_FAULT_TENSOR_NEGATIVE:
-	case PTX_FAULT_TENSOR_CORNER:
-		describe_tensor_fault(f, text, size);
-		break;
-	default:
-		snprintf(text, size, "ran for longer than %g s, which is the limit",
-			 (double)softgpu_device()->time_limit_ns * 1e-9);
-	}
-}
-
-static void report_fault(const struct launch *l, const struct ptx_fault *f)
-{
-	char text[160], line[32] = "";
-
-	describe_fault(f, text, sizeof(text));
-	if (f->line)
-		snprintf(line, sizeof(line), ", line %u of the PTX", f->line);
-	vcuda_log("kernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s", l->name, text, f->block[0], f->block[1],
-		  f->block[2], f->thread[0], f->thread[1], f->thread[2], line);
-}
-
 static void launch_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 {
 	struct launch *l = (struct launch *)op;
@@ -163,8 +73,8 @@ static void launch_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 			return;
 		softgpu_lock();
 		/* Blocks that were cancelled after a fault have nothing to add to it. */
-		if (softgpu_context_fail(context, fault_result(fault.kind)) || softgpu_timer_expired(&l->timer))
-			report_fault(l, &fault);
+		if (softgpu_context_fail(context, softgpu_fault_result(fault.kind)) || softgpu_timer_expired(&l->timer))
+			softgpu_fault_report(l->name, &fault);
 		softgpu_unlock();
 	}
 	softgpu_op_abandon(op);
@@ -208,6 +118,13 @@ static void print(void *device, const char *text, size_t length)
 {
 	(void)device;
 	fwrite(text, 1, length, stdout);
+}
+
+static enum ptx_stray stray(void *device, const struct ptx_fault *fault)
+{
+	const struct launch *l = device;
+
+	return softgpu_fault_judge(l->name, fault, l->warned);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
@@ -399,8 +316,11 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->ptx.dynamic_shared = s->dynamic_shared;
 	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
 	l->ptx.params = l->params;
+	l->warned = &f->warned;
+	l->ptx.device = l;
 	l->ptx.print = print;
 	l->ptx.decide = softgpu_condition_set;
+	l->ptx.stray = stray;
 	l->ptx.multiprocessors = softgpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;

@@ -77,6 +77,7 @@ struct CUfunc_st {
 	int carveout;                      /* a hint, kept for the program */
 	const struct ptx_binary *prepared; /* for this block shape */
 	uint32_t prepared_block[3];
+	bool warned; /* of an access beside an allocation; with the lock */
 };
 
 /* The function of that name, made at the first call. */

@@ -102,9 +102,9 @@ uint8_t *ptx_shared_bytes(struct ptx_context *ctx, uint32_t number, uint64_t add
 	site.space = PTX_SHARED;
 	site.write = write;
 	if (address & (align - 1))
-		ptx_fault_bytes(ctx, &site, PTX_FAULT_MISALIGNED, address, bytes, thread);
+		return ptx_stray(ctx, &site, PTX_FAULT_MISALIGNED, address, bytes, thread);
 	if (address > ctx->shared_bytes || bytes > ctx->shared_bytes - address)
-		ptx_fault_bytes(ctx, &site, PTX_FAULT_ILLEGAL_ADDRESS, address, bytes, thread);
+		return ptx_stray(ctx, &site, PTX_FAULT_ILLEGAL_ADDRESS, address, bytes, thread);
 	return ctx->shared + address;
 }
 

@@ -96,7 +96,7 @@ uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t addre
 	struct ptx_cached_range *cached = &ctx->cache[number];
 
 	if (address & (bytes - 1) && bytes > 1)
-		ptx_fault_at(ctx, site, PTX_FAULT_MISALIGNED, address, thread);
+		return ptx_stray(ctx, site, PTX_FAULT_MISALIGNED, address, bytes, thread);
 	bytes -= site->unused;
 	if (site->space == PTX_SHARED) {
 		if (inside(address, bytes, 0, ctx->shared_bytes))
@@ -110,7 +110,7 @@ uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t number, uint64_t addre
 		remember(ctx, number, start, end);
 		return (uint8_t *)(uintptr_t)address;
 	}
-	ptx_fault_at(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, thread);
+	return ptx_stray(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, (uint64_t)site->size * site->count, thread);
 }
 
 uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t address, uint64_t bytes, uint64_t align,
@@ -121,7 +121,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t addre
 	uint64_t start, end;
 
 	if (address & (align - 1))
-		ptx_fault_bytes(ctx, site, PTX_FAULT_MISALIGNED, address, bytes, thread);
+		return ptx_stray(ctx, site, PTX_FAULT_MISALIGNED, address, bytes, thread);
 	if (site->space == PTX_SHARED) {
 		if (inside(address, bytes, 0, ctx->shared_bytes))
 			return ctx->shared + address;
@@ -131,7 +131,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t number, uint64_t addre
 		remember(ctx, number, start, end);
 		return (uint8_t *)(uintptr_t)address;
 	}
-	ptx_fault_bytes(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, bytes, thread);
+	return ptx_stray(ctx, site, PTX_FAULT_ILLEGAL_ADDRESS, address, bytes, thread);
 }
 
 void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint32_t thread)
@@ -225,10 +225,10 @@ static void store_whole(volatile void *to, const void *from, uint64_t bytes)
 
 /* Addresses in [*start, *last] need no further check; `window` is what makes them host addresses. */
 static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t *addresses, uint32_t mask,
-			uint64_t *start, uint64_t *last, uint64_t *window, uint32_t thread)
+			uint64_t *start, uint64_t *last, uint64_t *window)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
-	uint64_t bytes = (uint64_t)site->size * site->count - site->unused;
+	uint64_t bytes = (uint64_t)site->size * site->count - site->unused, from, end;
 	const struct ptx_cached_range *cached = &ctx->cache[number];
 
 	*start = 1;
@@ -241,9 +241,11 @@ static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t
 			*last = ctx->shared_bytes - bytes;
 		}
 	} else if (site->space != PTX_LOCAL) {
-		unsigned lane = (unsigned)__builtin_ctz(mask);
+		uint64_t first = addresses[__builtin_ctz(mask)];
 
-		ptx_check_lane(ctx, number, addresses[lane], thread + lane);
+		if ((cached->start > cached->end || !inside(first, bytes, cached->start, cached->end - cached->start)) &&
+		    find_range(ctx, first, bytes, site->write, &from, &end))
+			remember(ctx, number, from, end);
 		if (cached->start <= cached->end && cached->end - cached->start >= bytes) {
 			*start = cached->start;
 			*last = cached->end - bytes;
@@ -258,7 +260,7 @@ void ptx_rt_load(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 	uint64_t bytes = (uint64_t)size * count, start, last, window;
 	bool is_whole = goes_whole(count, bytes);
 
-	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
+	fast_window(ctx, number, addresses, mask, &start, &last, &window);
 	switch (size) {
 	case 1:
 		LOAD_LANES(uint8_t);
@@ -278,7 +280,7 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t number, uint32_t mask, const
 	uint64_t bytes = (uint64_t)size * count, start, last, window;
 	bool is_whole = goes_whole(count, bytes);
 
-	fast_window(ctx, number, addresses, mask, &start, &last, &window, thread);
+	fast_window(ctx, number, addresses, mask, &start, &last, &window);
 	switch (size) {
 	case 1:
 		STORE_LANES(uint8_t);

@@ -250,6 +250,7 @@ void ptx_thread_empty(struct ptx_thread *t)
 	release(&t->local, &t->local_room);
 	release(&t->cache, &t->cache_room);
 	release(&t->frames, &t->frames_room);
+	release(&t->dropped, &t->dropped_room);
 	__atomic_sub_fetch(&reserved, t->reserved, __ATOMIC_RELAXED);
 	t->reserved = 0;
 	t->serial = 0;

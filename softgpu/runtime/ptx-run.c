@@ -26,22 +26,9 @@ static struct ptx_thread *thread_of(struct ptx_context *ctx)
 void ptx_fault_bytes(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		     uint64_t bytes, uint32_t thread)
 {
-	static const char *const spaces[] = {"generic", "global", "shared", "local", "const", "param", "register",
-					   "texture", "surface"};
-	const uint32_t *d = ctx->binary->blockdim;
 	struct ptx_thread *t = thread_of(ctx);
 
-	*ctx->fault = (struct ptx_fault){.kind = kind, .address = address, .space = "generic"};
-	if (site) {
-		ctx->fault->bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
-		ctx->fault->write = site->write;
-		ctx->fault->space = spaces[site->space];
-		ctx->fault->line = site->line;
-	}
-	memcpy(ctx->fault->block, ctx->ctaid, sizeof(ctx->ctaid));
-	ctx->fault->thread[0] = thread % d[0];
-	ctx->fault->thread[1] = thread / d[0] % d[1];
-	ctx->fault->thread[2] = thread / d[0] / d[1];
+	ptx_fault_describe(ctx, site, kind, address, bytes, thread, ctx->fault);
 	t->faulted = true;
 	ptx_thread_yield(t);
 	abort(); /* the scheduler never resumes a block that has faulted */

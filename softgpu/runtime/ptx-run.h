@@ -129,7 +129,17 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 void ptx_fault_bytes(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		     uint64_t bytes, uint32_t thread) __attribute__((noreturn));
 
-/* The host address of an access of a lane, checked; faults. */
+/* What a fault's report says. site: NULL, or the instruction's. */
+void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,
+			uint64_t address, uint64_t bytes, uint32_t thread, struct ptx_fault *fault);
+/*
+ * An access that is not allowed: where the device lets it pass, its address; where the device drops it, zeroes that it
+ * may read and write, of the OS thread's until the next call. Else it faults.
+ */
+uint8_t *ptx_stray(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
+		   uint64_t bytes, uint32_t thread);
+
+/* The host address of an access of a lane, checked; see ptx_stray(). */
 uint8_t *ptx_check_lane(struct ptx_context *ctx, uint32_t site, uint64_t address, uint32_t thread);
 /* The same for accesses that are not of the site's size: `align` is a power of two. Not for local memory. */
 uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint64_t align,

@@ -60,7 +60,8 @@ struct ptx_thread {
 	bool moved; /* a warp did something else than to look again at what it waits for */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
-	size_t shared_room, local_room, cache_room, frames_room;
+	void *dropped; /* where dropped accesses go: ptx-stray.c */
+	size_t shared_room, local_room, cache_room, frames_room, dropped_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
 	uint64_t charged;  /* bytes: what the account of ptx-memory.c has of it */
 	/* Of the first of an OS thread: the next OS thread's, and whether it runs blocks. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What kernels do wrong on the software GPU: the error at the next synchronisation, the line in the log, a context that
- * stays failed, and the next context, which works. With the argument `pages` only: what is in bounds with
- * VCUDA_CPU_BOUNDS=pages.
+ * stays failed, and the next context, which works. That is with VCUDA_CPU_BOUNDS=exact. With the argument `pages`: what
+ * is in bounds by default. With `check`: accesses that are reported and dropped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -377,9 +377,15 @@ static void whole_pages(void **state)
 	for (int n = 0; n < 2; n++) {
 		begin(&r);
 		assert_int_equal(run(&r, fine[n]), CUDA_SUCCESS);
-		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+		assert_non_null(strstr(log_text(), "warning: kernel"));
+		assert_int_equal(run(&r, fine[n]), CUDA_SUCCESS);
 		assert_string_equal(log_text(), "");
+		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
 	}
+	begin(&r);
+	assert_int_equal(run(&r, "misaligned"), CUDA_ERROR_MISALIGNED_ADDRESS);
+	log_text();
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
 	begin(&r);
 	assert_int_equal(run(&r, "null"), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_non_null(strstr(log_text(), "a load of 4 bytes at 0x0"));
@@ -388,6 +394,50 @@ static void whole_pages(void **state)
 	assert_int_equal(run(&r, "far_past_end"), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_non_null(strstr(log_text(), "a store of 4 bytes"));
 	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
+static bool is_access(const struct fault *f)
+{
+	return f->error == CUDA_ERROR_ILLEGAL_ADDRESS || f->error == CUDA_ERROR_MISALIGNED_ADDRESS;
+}
+
+static void freed_checked(void **state)
+{
+	struct run r;
+
+	begin(&r);
+	assert_int_equal(cuda->cuMemFree_v2(r.memory), CUDA_SUCCESS);
+	assert_int_equal(run(&r, "store"), CUDA_SUCCESS);
+	assert_non_null(strstr(log_text(), "check: kernel store: illegal address: a store of 4 bytes"));
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
+/* Accesses are reported as without the check, and the kernel goes on. What else goes wrong ends it as ever. */
+static void each_checked(void **state)
+{
+	struct run r;
+
+	for (size_t n = 0; n < sizeof(faults) / sizeof(*faults); n++) {
+		const struct fault *f = &faults[n];
+		CUresult result;
+		uint32_t word;
+
+		begin(&r);
+		result = run(&r, f->kernel);
+		/* what has lost its stack goes anywhere */
+		if (!strcmp(f->kernel, "deep")) {
+			log_text();
+		} else {
+			if (result != (is_access(f) ? CUDA_SUCCESS : f->error))
+				fail_msg("%s ended with %d", f->kernel, (int)result);
+			check_log(f);
+		}
+		if (result == CUDA_SUCCESS) {
+			assert_int_equal(cuda->cuMemcpyDtoH_v2(&word, r.memory, 4), CUDA_SUCCESS);
+			assert_int_equal(word, 0);
+		}
+		assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+	}
 }
 
 /* No fault on a GPU: all ones, the dividend, and what overflows to itself. */
@@ -447,10 +497,16 @@ int main(int argc, char **argv)
 		cmocka_unit_test(limit_is_told), cmocka_unit_test(limit_is_for_one),
 	};
 	const struct CMUnitTest whole[] = {cmocka_unit_test(whole_pages)};
-	bool pages = argc > 1 && !strcmp(argv[1], "pages");
+	const struct CMUnitTest checked[] = {
+		cmocka_unit_test(freed_checked), cmocka_unit_test(each_checked), cmocka_unit_test(tensor_places),
+		cmocka_unit_test(assertion),     cmocka_unit_test(division),     cmocka_unit_test(division_of_all_types),
+	};
+	bool pages = argc > 1 && !strcmp(argv[1], "pages"), check = argc > 1 && !strcmp(argv[1], "check");
 
 	setenv("VCUDA_CPU_TIME_LIMIT", "0.5", 1);
-	setenv("VCUDA_CPU_BOUNDS", pages ? "pages" : "exact", 1);
+	unsetenv("VCUDA_CPU_BOUNDS");
+	if (!pages)
+		setenv("VCUDA_CPU_BOUNDS", check ? "check" : "exact", 1);
 	log_file = memfd_create("log", 0);
 	output_file = memfd_create("output", 0);
 	terminal = dup(STDERR_FILENO);
@@ -460,5 +516,7 @@ int main(int argc, char **argv)
 	cuda = vcuda_backend_cpu();
 	if (cuda->cuInit(0) != CUDA_SUCCESS)
 		return 1;
+	if (check)
+		return cmocka_run_group_tests(checked, NULL, NULL);
 	return pages ? cmocka_run_group_tests(whole, NULL, NULL) : cmocka_run_group_tests(exact, NULL, NULL);
 }

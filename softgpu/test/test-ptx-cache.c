@@ -100,20 +100,21 @@ static void kernels(void **state)
 /* Whatever decides about the code is in the key. */
 static void keys(void **state)
 {
-	struct ptx_version versions[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+	struct ptx_version versions[] = {{false, false, false}, {true, false, false}, {false, true, false},
+				       {true, true, false}, {false, false, true}, {true, false, true}};
 	static const uint32_t wide[3] = {32, 2, 1}, tall[3] = {2, 32, 1};
 	struct ptx_module *m, *other;
-	struct vcuda_cache_key k[6];
+	struct vcuda_cache_key k[8];
 
 	(void)state;
 	map.count = 0;
 	m = load(KERNEL);
 	other = load(KERNEL "\n//\n");
-	for (unsigned n = 0; n < 4; n++)
-		assert_true(ptx_key_version(ptx_module_kernel(m, 0), wide, versions[n], &k[n]));
-	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[4]));
-	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[5]));
 	for (unsigned n = 0; n < 6; n++)
+		assert_true(ptx_key_version(ptx_module_kernel(m, 0), wide, versions[n], &k[n]));
+	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[6]));
+	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[7]));
+	for (unsigned n = 0; n < 8; n++)
 		for (unsigned i = 0; i < n; i++)
 			assert_memory_not_equal(&k[n], &k[i], sizeof(k[0]));
 	ptx_module_destroy(other);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels do wrong: the error that it is, and the line in the log. */
+#ifndef VCUDA_CPU_FAULT_H
+#define VCUDA_CPU_FAULT_H
+
+#include "device/context.h"
+#include "kernel.h"
+
+CUresult softgpu_fault_result(enum ptx_fault_kind kind);
+
+/* Logs a fault that has ended a kernel. With the lock held. */
+void softgpu_fault_report(const char *kernel, const struct ptx_fault *fault);
+
+/*
+ * What becomes of an access that is not allowed, by VCUDA_CPU_BOUNDS. `*warned` is the kernel's: the first one that
+ * passes is logged. Without the lock; any thread.
+ */
+enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *fault, bool *warned);
+
+#endif
