@@ -8,8 +8,10 @@
 #define VCUDA_CLI_H
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define CLI_FAILED 125
@@ -60,6 +62,29 @@ bool cli_has_rpath(const char *path);
  * other folders. Not where its DT_RUNPATH, which comes after LD_LIBRARY_PATH, has NVIDIA's, or with VCUDA_MATH=0.
  */
 bool cli_wants_math(const char *path);
+
+/* ---- check.c ---- */
+
+/* Of `vcuda run --check` where the program itself succeeds. */
+#define CLI_CHECK_FAULTS 1
+
+struct cli_check {
+	FILE *in, *out;
+	int terminal; /* standard error as it was */
+	int done[2];  /* a pipe: something to read once all is passed on */
+	pthread_t thread;
+	unsigned long long faults;
+};
+
+/*
+ * Until cli_check_started(), processes that are started have a standard error whose lines are counted and passed on.
+ * False: a message says why not.
+ */
+bool cli_check_begin(struct cli_check *check);
+void cli_check_started(const struct cli_check *check);
+
+/* After the daemon's end: prints how many faults there were, and returns the exit status in the place of `status`. */
+int cli_check_end(struct cli_check *check, int status);
 
 /* ---- daemon.c ---- */
 

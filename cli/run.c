@@ -20,6 +20,7 @@ struct run {
 	char **program;      /* ends with NULL */
 	char trace[PATH_MAX]; /* what VCUDA_TRACE is to be: a file, or "1" for standard error; empty: not asked for */
 	char stats[PATH_MAX]; /* the same, for VCUDA_STATS */
+	bool check;           /* all accesses of kernels, on the software GPU */
 	char file[PATH_MAX]; /* what program[0] is */
 	char socket[300];
 	sigset_t signals; /* that we wait for; blocked */
@@ -28,8 +29,8 @@ struct run {
 
 static int usage(FILE *out)
 {
-	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--sandbox MODE] [--trace[=FILE]] [--stats[=FILE]] [--]\n"
-	      "                 PROGRAM [ARGUMENT...]\n"
+	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--sandbox MODE] [--check] [--trace[=FILE]] [--stats[=FILE]]\n"
+	      "                 [--] PROGRAM [ARGUMENT...]\n"
 	      "\n"
 	      "Runs a CUDA program on virtio-cuda, without a VM, and returns its exit status.\n"
 	      "\n"
@@ -40,6 +41,13 @@ static int usage(FILE *out)
 	      "                           $XDG_RUNTIME_DIR/vcuda/socket or /run/vcuda/socket is used where one "
 	      "listens.\n"
 	      "  --sandbox MODE           a daemon of the program's own with this --sandbox (see `vcudad --help`)\n"
+	      "  --check                  on the software GPU: a line on standard error for each access of a kernel that is\n"
+	      "                           out of bounds or misaligned: kernel, block, thread, line of the PTX, nearest\n"
+	      "                           allocation. The kernel goes on: such loads give zeros, such stores are dropped.\n"
+	      "                           The first 100 are printed, all are counted. The exit status is 1 if there were\n"
+	      "                           any and the program succeeded (compute-sanitizer --error-exitcode 1), else the\n"
+	      "                           program's. Kernels run many times slower. Neither leaks nor reads of memory that\n"
+	      "                           was never written are looked for.\n"
 	      "  --trace[=FILE]           a line for each call of the CUDA driver: arguments, result, whether it waited "
 	      "for\n"
 	      "                           the worker, time; on standard error, or to the file. VCUDA_TRACE=FILE (1: "
@@ -75,7 +83,8 @@ static int parse(struct run *r, int argc, char **argv)
 	static const struct option options[] = {
 		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'},
 		{"trace", optional_argument, NULL, 't'},   {"stats", optional_argument, NULL, 's'},
-		{"sandbox", required_argument, NULL, 'x'}, {0}};
+		{"sandbox", required_argument, NULL, 'x'}, {"check", no_argument, NULL, 'c'},
+		{0}};
 	int option;
 
 	opterr = 0;
@@ -91,6 +100,8 @@ static int parse(struct run *r, int argc, char **argv)
 			r->backend = optarg;
 		else if (option == 'x')
 			r->sandbox = optarg;
+		else if (option == 'c')
+			r->check = true;
 		else if (option == 't' && !output_file(r->trace, optarg, "trace"))
 			return CLI_FAILED;
 		else if (option == 's' && !output_file(r->stats, optarg, "stats"))
@@ -100,6 +111,12 @@ static int parse(struct run *r, int argc, char **argv)
 		cli_message("--backend is auto, cuda or cpu, not '%s'", r->backend);
 		return CLI_FAILED;
 	}
+	if (r->check && r->backend && strcmp(r->backend, "cpu")) {
+		cli_message("--check needs the software GPU: --backend cpu, or none");
+		return CLI_FAILED;
+	}
+	if (r->check)
+		r->backend = "cpu";
 	if (r->sandbox && !cli_is_sandbox(r->sandbox)) {
 		cli_message("--sandbox is strict, best-effort, log or off, not '%s'", r->sandbox);
 		return CLI_FAILED;
@@ -303,10 +320,23 @@ static int run_with_libraries(struct run *r, const struct cli_daemon *daemon)
 	return status;
 }
 
+static bool start_daemon(const struct run *r, struct cli_daemon *daemon, struct cli_check *check)
+{
+	bool good;
+
+	if (r->check && (setenv("VCUDA_CPU_BOUNDS", "check", 1) || !cli_check_begin(check)))
+		return false;
+	good = cli_daemon_start(daemon, r->paths, r->backend ? r->backend : "auto", true, r->sandbox);
+	if (r->check)
+		cli_check_started(check);
+	return good;
+}
+
 int cli_run(const struct cli_paths *paths, int argc, char **argv)
 {
 	struct run r = {.paths = paths};
 	struct cli_daemon daemon = {0};
+	struct cli_check check;
 	int status = parse(&r, argc, argv);
 
 	vcuda_trace_point("vcuda: starts");
@@ -321,7 +351,7 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		sigaddset(&r.signals, *s);
 	sigprocmask(SIG_BLOCK, &r.signals, &r.before);
 	if (r.backend || r.sandbox || !find_listener(&r)) {
-		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", true, r.sandbox))
+		if (!start_daemon(&r, &daemon, &check))
 			return CLI_FAILED;
 		snprintf(r.socket, sizeof(r.socket), "%s", daemon.socket);
 	} else if (!cli_is_listening(r.socket)) {
@@ -334,5 +364,5 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 	if (*daemon.directory)
 		cli_daemon_stop(&daemon);
 	vcuda_trace_point("vcuda: ends");
-	return status;
+	return r.check ? cli_check_end(&check, status) : status;
 }

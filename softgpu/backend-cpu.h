@@ -22,8 +22,9 @@
  * VCUDA_CPU_TIME_LIMIT: seconds that a kernel may run before it is stopped with CUDA_ERROR_LAUNCH_TIMEOUT, e.g. 2.5
  * (default: no limit)
  *
- * VCUDA_CPU_BOUNDS: exact, or pages: kernels may then touch all of the 2 MiB pages that an allocation lies in, as on a
- * GPU, whose memory is mapped in such pages (default: exact, so that a stray access is found)
+ * VCUDA_CPU_BOUNDS: pages: kernels may touch all of the 2 MiB granules that an allocation lies in, as on a GPU, whose
+ * memory is mapped in such granules; exact: an access beside an allocation ends the kernel; check: each such access is
+ * logged, loads give zeroes, stores are dropped, and code is slow (default: pages)
  *
  * VCUDA_CPU_DUMP: an existing folder that gets the LLVM code and the object file of every kernel that is compiled
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/stray.h"
+/* Accesses of kernels beside allocations: what is near, and what a GPU would have mapped there. */
+#include "device/memory.h"
 
 #include "device/arena.h"
 #include "device/device.h"
-#include "device/memory.h"
 
 #define PAGE 4096u
 #define FAR (1ull << 30)

@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "device/device.h"
-#include "device/stray.h"
+#include "device/memory.h"
 
 #define TEXT_BYTES 300
 

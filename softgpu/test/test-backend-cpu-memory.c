@@ -169,11 +169,12 @@ static void test_use_after_free(void **state)
 {
 	CUmodule module = load();
 	CUfunction store = function(module, "store");
-	CUdeviceptr p = alloc(1 << 20);
+	CUdeviceptr p = alloc(8 << 20);
 
-	assert_int_equal(launch_store(store, NULL, p, 1), CUDA_SUCCESS);
+	/* in a granule of 2 MiB that has nothing else */
+	assert_int_equal(launch_store(store, NULL, p + (4 << 20), 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemFree_v2(p), CUDA_SUCCESS);
-	assert_int_equal(launch_store(store, NULL, p, 1), CUDA_SUCCESS);
+	assert_int_equal(launch_store(store, NULL, p + (4 << 20), 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 

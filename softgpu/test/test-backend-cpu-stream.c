@@ -171,7 +171,7 @@ static void test_fault(void **state)
 	assert_int_equal(cuda->cuEventCreate(&e, 0), CUDA_SUCCESS);
 	assert_int_equal(launch_spin(spin, a, gate), CUDA_SUCCESS);
 	assert_int_equal(launch_spin(spin, b, never), CUDA_SUCCESS); /* ends only because the context fails */
-	assert_int_equal(launch_store(store, a, p + 4, 1), CUDA_SUCCESS);
+	assert_int_equal(launch_store(store, a, p + (64 << 20), 1), CUDA_SUCCESS);
 	assert_int_equal(launch_store(store, a, (uintptr_t)behind, 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuEventRecordWithFlags(e, a, 0), CUDA_SUCCESS);
 	open_gate(gate);

@@ -50,6 +50,28 @@ static CUdeviceptr open_one(int parent, size_t bytes, uint8_t value)
 	return p;
 }
 
+/* A kernel does not reach it either, by default: it is the parent's, though on the same page. */
+static void stray(CUdeviceptr p)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+				  ".visible .entry look(.param .u64 p)\n{\n	.reg .b64 %rd<2>; .reg .b32 %r<2>;\n"
+				  "	ld.param.u64 %rd1, [p];\n	ld.global.u32 %r1, [%rd1];\n"
+				  "	st.global.u32 [%rd1], %r1;\n	ret;\n}\n";
+	void *params[] = {&p};
+	CUcontext context, before;
+	CUmodule module;
+	CUfunction f;
+
+	OK(cuCtxGetCurrent(&before));
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&f, module, "look"));
+	OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	GIVES(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	OK(cuCtxDestroy_v2(context));
+	OK(cuCtxSetCurrent(before));
+}
+
 static void child_round(int parent, uint8_t base, CUdeviceptr *kept)
 {
 	CUdeviceptr p[COUNT];
@@ -57,6 +79,10 @@ static void child_round(int parent, uint8_t base, CUdeviceptr *kept)
 	for (int i = 0; i < COUNT; i++)
 		if (is_offered(i))
 			p[i] = open_one(parent, sizes[i], base + i);
+	if (is_software()) {
+		stray(p[1] + 512);
+		stray(p[1] - 512);
+	}
 	say(parent);
 	hear(parent);
 	for (int i = kept ? 1 : 0; i < COUNT; i++)
