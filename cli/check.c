@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `vcuda run --check`: what the worker of the software GPU logs about kernels is counted on its way to standard error. */
+/* `vcuda run --check`: what the worker of the software GPU logs about kernels is counted on its way to standard error.
+ */
 #include "cli.h"
 
 #include <errno.h>

@@ -140,8 +140,8 @@ bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *k
 bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
 		     struct vcuda_cache_key *key)
 {
-	uint32_t numbers[] = {KEY_FORMAT, blockdim[0], blockdim[1], blockdim[2], version.masked, version.quick,
-			      version.checked};
+	uint32_t numbers[] = {KEY_FORMAT,     blockdim[0],   blockdim[1],    blockdim[2],
+			      version.masked, version.quick, version.checked};
 	struct sha256_ctx sha;
 
 	ptx_key_start();

@@ -8,7 +8,7 @@
 /* Which machine code of a kernel. */
 struct ptx_version {
 	bool masked;
-	bool quick; /* compiled in a fraction of the time, and slower */
+	bool quick;   /* compiled in a fraction of the time, and slower */
 	bool checked; /* each access by itself: ptx_check_accesses() */
 };
 

@@ -22,7 +22,8 @@ static unsigned row_length(const struct lower *l, const struct access *a)
 {
 	unsigned x = l->body->blockdim[0];
 
-	if (is_partial(l) || l->version.checked || l->version.width == 1 || a->space == PTX_LOCAL || a->count > 1 || a->o->reg < 0)
+	if (is_partial(l) || l->version.checked || l->version.width == 1 || a->space == PTX_LOCAL || a->count > 1 ||
+	    a->o->reg < 0)
 		return 0;
 	return x == 8 || x == 16 ? x : 0;
 }
@@ -118,8 +119,8 @@ static LLVMValueRef gathered(struct lower *l, const struct access *a, unsigned p
 
 static bool is_inline(struct lower *l, const struct access *a)
 {
-	return !l->version.quick && !l->version.checked && a->space != PTX_LOCAL && !access_is_whole(a) && l->version.width > 1 &&
-	       l->own.access.gathers++ < MAX_INLINE;
+	return !l->version.quick && !l->version.checked && a->space != PTX_LOCAL && !access_is_whole(a) &&
+	       l->version.width > 1 && l->own.access.gathers++ < MAX_INLINE;
 }
 
 /* Where lanes point to: the addresses, or what they are made of. */

@@ -11,8 +11,8 @@
 void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,
 			uint64_t address, uint64_t bytes, uint32_t thread, struct ptx_fault *fault)
 {
-	static const char *const spaces[] = {"generic", "global", "shared", "local", "const", "param", "register",
-					   "texture", "surface"};
+	static const char *const spaces[] = {"generic", "global",   "shared",  "local",  "const",
+					     "param",   "register", "texture", "surface"};
 	const uint32_t *d = ctx->binary->blockdim;
 
 	*fault = (struct ptx_fault){.kind = kind, .address = address, .space = "generic"};

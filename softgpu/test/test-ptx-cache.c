@@ -101,7 +101,7 @@ static void kernels(void **state)
 static void keys(void **state)
 {
 	struct ptx_version versions[] = {{false, false, false}, {true, false, false}, {false, true, false},
-				       {true, true, false}, {false, false, true}, {true, false, true}};
+					 {true, true, false},   {false, false, true}, {true, false, true}};
 	static const uint32_t wide[3] = {32, 2, 1}, tall[3] = {2, 32, 1};
 	struct ptx_module *m, *other;
 	struct vcuda_cache_key k[8];

@@ -21,6 +21,7 @@ import time
 
 import harness
 from awkward import awkward, awkward_compile, awkward_ends, awkward_environment, awkward_queues, awkward_runtime
+from bounds import bounds
 from checkpoint import checkpoint
 from compile import compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads
 from descriptors import descriptors, descriptors_of_host
@@ -71,36 +72,6 @@ def exit_status():
         check(r.returncode == expected, f"'{command}' gave {r.returncode}, not {expected}")
     r = vcuda("run", "--backend", BACKEND, "--", "/dev/null/program")
     check(r.returncode == 127 and "/dev/null/program" in r.stderr, f"{r.returncode} {r.stderr}")
-
-
-def bounds():
-    """Accesses beside an allocation pass as on a GPU, with one warning; shared memory is exact; `exact` and --check find all."""
-    stray = build("test/local/stray")
-
-    def run(status, printed, *options, env=None, words=16, shared=0):
-        r = vcuda("run", *options, "--", stray, str(words), str(shared), env=env)
-        check(r.returncode == status and r.stdout == f"{printed}\n", f"{options}: {r.returncode}\n{r.stdout}{r.stderr}")
-        return r.stderr
-
-    cpu = ["--backend", "cpu"]
-    check(run(0, 0, *cpu, words=64) == "", "the log of a program that works is not empty")
-    text = run(0, 0, *cpu)
-    check(text.count("\n") == 1, f"not one line: {text}")
-    for part in ("warning: kernel fill: a store of 4 bytes", "0 bytes behind the allocation of 64 bytes", "thread (16,0,0)", "line 13 of the PTX"):
-        check(part in text, f"no '{part}' in {text}")
-    run(0, 700, *cpu, shared=4)
-    exact = dict(os.environ, VCUDA_CPU_BOUNDS="exact")
-    check("kernel fill: illegal address" in run(0, 700, *cpu, env=exact), "no fault in the log")
-    check(run(0, 0, "--check", words=64) == "vcuda: check: 0 faults\n", "faults of a program that has none")
-    text = run(1, 0, "--check")
-    check(text.count("check: kernel fill: illegal address: a store of 4 bytes") == 48 and "vcuda: check: 48 faults" in text, text)
-    text = run(1, 0, "--check", "--backend", "cpu", "--sandbox", "off", shared=4)
-    check("vcuda: check: 49 faults" in text and "(shared), block (0,0,0), thread (63,0,0), line 18" in text, text)
-    r = vcuda("run", "--check", "--", "sh", "-c", f"{stray} 4; {stray} 4; exit 7")
-    check(r.returncode == 7 and "check: 20 more faults are not printed\nvcuda: check: 120 faults" in r.stderr, r.stderr)
-    check(r.stderr.count("check: kernel fill") == 100, "not 100 are printed")
-    r = vcuda("run", "--check", "--backend", "cuda", "--", stray)
-    check(r.returncode == 125 and "--check needs the software GPU" in r.stderr, r.stderr)
 
 
 def registration():

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel of 64 threads whose thread I stores I to word I of an allocation of 16, 256 or more words, and reads it back.
- * stray WORDS [SHARED]: prints the driver's error, and what is in the allocation.
+ * A kernel of 64 threads whose thread I stores I to word I of an allocation of 16, 256 or more words, and reads it
+ * back. stray WORDS [SHARED]: prints the driver's error, and what is in the allocation.
  */
 #include <cuda.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char ptx[] = ".version 8.0\n.target sm_50\n.address_size 64\n"
+static const char ptx[] =
+	".version 8.0\n.target sm_50\n.address_size 64\n"
 	".visible .entry fill(.param .u64 p, .param .u32 s)\n{\n"
 	"	.reg .b32 %r<8>; .reg .b64 %rd<8>;\n	.shared .align 4 .b8 tile[256];\n"
 	"	ld.param.u64 %rd1, [p];\n	ld.param.u32 %r2, [s];\n	mov.u32 %r1, %tid.x;\n"
 	"	mul.wide.u32 %rd2, %r1, 4;\n	add.u64 %rd1, %rd1, %rd2;\n	st.global.u32 [%rd1], %r1;\n"
-	"	mov.u32 %r3, tile;\n	shl.b32 %r4, %r1, 2;\n	add.u32 %r3, %r3, %r4;\n	add.u32 %r3, %r3, %r2;\n"
+	"	mov.u32 %r3, tile;\n	shl.b32 %r4, %r1, 2;\n	add.u32 %r3, %r3, %r4;\n	add.u32 %r3, %r3, "
+	"%r2;\n"
 	"	st.shared.u32 [%r3], %r1;\n	ret;\n}\n";
 
 static void must(CUresult result, const char *what)
