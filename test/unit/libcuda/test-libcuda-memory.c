@@ -42,7 +42,8 @@ static void bounds(void **state)
 	assert_int_equal(cuMemsetD32_v2(p, 1, 2), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemsetD32_v2(p + 2, 1, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemcpyHtoD_v2((uintptr_t)back, host, 4), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuMemcpyHtoD_v2(p, (void *)p, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyHtoD_v2(p, (void *)p, 4), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyHtoD_v2(p, (void *)p, 5), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemcpyHtoD_v2(0, host, 4), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemGetAddressRange_v2(&base, &size, p + 3), CUDA_SUCCESS);
 	assert_true(base == p && size == 4);
