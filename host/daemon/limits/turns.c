@@ -13,8 +13,8 @@
 #define QUIET_TIMES 2
 
 /*
- * Several processes whose work has not ended so many quanta after the turn take the device's time from other VMs for
- * each of them. For so long afterwards one of them works at a time.
+ * Each process whose work has not ended so many quanta after the turn takes the device's time from other VMs. For so
+ * long afterwards one process of the VM works at a time.
  */
 #define LATE_QUANTA 5
 #define ONE_BY_ONE_MS 60000
@@ -34,6 +34,7 @@ static struct {
 	bool drains;
 	uint32_t only;               /* the worker that works, where one does at a time; 0: all do */
 	uint64_t one_by_one;         /* until when */
+	bool said;                   /* that others wait */
 	unsigned int quantum, waits; /* ms; and how many of them it has been waited for the work to end */
 	uint32_t turn;               /* of the last HOLD */
 	uint32_t begun;
@@ -81,11 +82,7 @@ static void work_one_by_one(void)
 	unsigned int running;
 
 	daemon_ledger_choose_worker(0, true, &running);
-	if (running > 1 && daemon_now() >= turns.one_by_one)
-		vcuda_log("the work of %u processes does not end with the turn: this VM's processes use the GPU one "
-			  "after the other while there are turns",
-			  running);
-	if (running > 1 || turns.only)
+	if (running || turns.only)
 		turns.one_by_one = daemon_now() + ONE_BY_ONE_MS;
 }
 
@@ -106,9 +103,14 @@ static void choose_only(bool next)
 	bool wanted = turns.one_by_one > daemon_now();
 	unsigned int running;
 	uint32_t only = wanted ? daemon_ledger_choose_worker(turns.only, next, &running) : 0;
+	bool others_wait = only && turns.processes > turns.exclusive;
 
 	if (only)
 		daemon_ledger_note_choice(only);
+	if (others_wait && !turns.said)
+		vcuda_log("work of a process does not end with the turn: this VM's processes use the GPU one after the "
+			  "other while there are turns");
+	turns.said = wanted && (turns.said || others_wait);
 	if (only == turns.only || (wanted && !only))
 		return;
 	turns.only = only;
