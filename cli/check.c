@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,12 @@ static void *relay(void *data)
 	struct cli_check *c = data;
 	char *line = NULL;
 	size_t size = 0;
+	sigset_t pipe_signal;
 
+	/* Faults are counted also when no reader is left, and the daemon must not wait for one. */
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
 	while (getline(&line, &size, c->in) > 0)
 		take_line(c, line);
 	free(line);
@@ -84,6 +90,11 @@ static void wait_relay(struct cli_check *c)
 		continue;
 	if (p.revents)
 		pthread_join(c->thread, NULL);
+}
+
+void cli_check_abandon(struct cli_check *c)
+{
+	wait_relay(c);
 }
 
 int cli_check_end(struct cli_check *c, int status)

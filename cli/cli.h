@@ -83,6 +83,9 @@ struct cli_check {
 bool cli_check_begin(struct cli_check *check);
 void cli_check_started(const struct cli_check *check);
 
+/* The daemon has not started: what it said is printed. */
+void cli_check_abandon(struct cli_check *check);
+
 /* After the daemon's end: prints how many faults there were, and returns the exit status in the place of `status`. */
 int cli_check_end(struct cli_check *check, int status);
 

@@ -327,8 +327,13 @@ static bool start_daemon(const struct run *r, struct cli_daemon *daemon, struct 
 	if (r->check && (setenv("VCUDA_CPU_BOUNDS", "check", 1) || !cli_check_begin(check)))
 		return false;
 	good = cli_daemon_start(daemon, r->paths, r->backend ? r->backend : "auto", true, r->sandbox);
-	if (r->check)
-		cli_check_started(check);
+	if (!r->check)
+		return good;
+	cli_check_started(check);
+	/* The program may start a daemon of its own. */
+	unsetenv("VCUDA_CPU_BOUNDS");
+	if (!good)
+		cli_check_abandon(check);
 	return good;
 }
 
