@@ -132,7 +132,7 @@ static int choose(const struct device *all, int n, const char *wanted, struct de
 		if (i < 0)
 			break;
 		for (int j = 0; j < k; j++)
-			if (chosen[j].host == i) {
+			if (chosen[j].host == all[i].host) {
 				free(copy);
 				return -1;
 			}
@@ -164,7 +164,9 @@ static int compare_addresses(const void *first, const void *second)
 		return a.domain < b.domain ? -1 : 1;
 	if (a.bus != b.bus)
 		return a.bus < b.bus ? -1 : 1;
-	return a.device < b.device ? -1 : a.device > b.device;
+	if (a.device != b.device)
+		return a.device < b.device ? -1 : 1;
+	return ((const struct device *)first)->host - ((const struct device *)second)->host;
 }
 
 /* CUDA_DEVICE_ORDER. The host's order is FASTEST_FIRST, the other value. False: it is neither. */

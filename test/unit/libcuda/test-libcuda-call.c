@@ -82,13 +82,16 @@ static void has_order(const char *order, const char *visible, const char *const 
 	assert_int_equal(status, 0);
 }
 
-static void has_no_order(const char *order)
+static void has_no_order(const char *order, const char *visible)
 {
 	pid_t child = fork();
 	int status;
 
 	if (!child) {
+		fake.devices = 4;
 		setenv("CUDA_DEVICE_ORDER", order, 1);
+		if (visible)
+			setenv("CUDA_VISIBLE_DEVICES", visible, 1);
 		_exit((int)cuInit(0));
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -100,15 +103,18 @@ static void device_order(void **state)
 {
 	static const char *const host[] = {"0000:07:00.0", "0001:01:00.0", "0000:03:1F.0", "0000:03:0A.0", NULL};
 	static const char *const bus[] = {"0000:03:0A.0", "0000:03:1F.0", "0000:07:00.0", "0001:01:00.0", NULL};
+	static const char *const first[] = {"0000:07:00.0", "0000:03:0A.0", NULL};
 	static const char *const two[] = {"0001:01:00.0", "0000:03:0A.0", NULL};
 
 	has_order(NULL, NULL, host);
 	has_order("FASTEST_FIRST", NULL, host);
 	has_order("PCI_BUS_ID", NULL, bus);
 	has_order("PCI_BUS_ID", "3,0", two);
+	has_order("PCI_BUS_ID", "2,0", first);
 	has_order(NULL, "1,3", two);
-	has_no_order("pci_bus_id");
-	has_no_order("");
+	has_no_order("pci_bus_id", NULL);
+	has_no_order("", NULL);
+	has_no_order("PCI_BUS_ID", "0,0");
 }
 
 static void before_init(void **state)
