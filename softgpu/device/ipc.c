@@ -40,7 +40,8 @@ struct export
 
 struct import {
 	uint64_t address;
-	uint64_t start, bytes; /* of the pages */
+	uint64_t start, bytes;     /* of the pages */
+	uint64_t slot, slot_bytes; /* address space around them: no other memory is in their granules (stray.c) */
 	struct CUctx_st *context;
 	struct vcuda_share_handle handle;
 	struct CUmemPoolHandle_st *pool; /* it is imported of that one; NULL: opened by a handle of its own */
@@ -283,10 +284,11 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 	uint64_t before = part->offset % PAGE;
 
 	i->bytes = whole_pages(before + part->bytes);
-	/* so much that it begins on a page */
-	i->start = softgpu_arena_alloc(i->bytes < LEAST ? LEAST : i->bytes, false);
-	if (!i->start)
+	i->slot_bytes = (i->bytes + SOFTGPU_MAPPING - 1) / SOFTGPU_MAPPING * SOFTGPU_MAPPING + SOFTGPU_MAPPING;
+	i->slot = softgpu_arena_alloc(i->slot_bytes, false);
+	if (!i->slot)
 		return false;
+	i->start = (i->slot + SOFTGPU_MAPPING - 1) / SOFTGPU_MAPPING * SOFTGPU_MAPPING;
 	i->address = i->start + before;
 	if (!map_file(i->start, i->bytes, fd, part->offset - before))
 		goto free_address;
@@ -296,7 +298,7 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 	if (!map_own(i->start, i->bytes))
 		return false;
 free_address:
-	softgpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+	softgpu_arena_free(i->slot, i->slot_bytes);
 	return false;
 }
 
@@ -379,7 +381,7 @@ void softgpu_ipc_closed(uint64_t address)
 			uncount_import(i->bytes);
 		/* else the addresses are lost, nothing worse */
 		if (map_own(i->start, i->bytes))
-			softgpu_arena_free(i->start, i->bytes < LEAST ? LEAST : i->bytes);
+			softgpu_arena_free(i->slot, i->slot_bytes);
 		free(i);
 		return;
 	}

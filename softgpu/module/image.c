@@ -52,7 +52,8 @@ static bool runs_here(unsigned int target, char suffix)
 static void survey_code(struct survey *s, const struct fatbin_entry *entry)
 {
 	s->elf = true;
-	if (softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
+	/* Code for one architecture alone may have no plain form: its PTX for newer devices can be empty. */
+	if (!suffix_of(entry) && softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
 		s->has_code = true;
 }
 
