@@ -221,7 +221,7 @@ static bool is_its_turn(const struct softgpu_op *op)
 		return false;
 	if (stream->gathers && older_in_context(op, false))
 		return false;
-	if (stream->context->holds && older_in_context(op, true))
+	if (!stream->inner && stream->context->holds && older_in_context(op, true))
 		return false;
 	if (!stream->legacy)
 		return !stream->blocking || !older(&stream->context->null_stream, op->seq);

@@ -73,6 +73,8 @@ struct CUstream_st {
 	/* Made for one operation of the context as a whole: it comes after all that is older, or all that is newer
 	 * after it. */
 	bool gathers, holds;
+	/* Its work is part of an operation that was submitted before. */
+	bool inner;
 };
 
 void softgpu_lock(void);

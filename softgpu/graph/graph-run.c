@@ -166,6 +166,9 @@ static void run_launch(const struct graph_launch *l)
 	if (result == CUDA_SUCCESS)
 		result = softgpu_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, l->op.stream->priority);
 	if (result == CUDA_SUCCESS) {
+		softgpu_lock();
+		stream->inner = true;
+		softgpu_unlock();
 		for (uint32_t i = 0; i < conditions->count; i++)
 			if (conditions->list[i].assign)
 				softgpu_condition_set(conditions->list[i].handle, conditions->list[i].value);
@@ -176,8 +179,9 @@ static void run_launch(const struct graph_launch *l)
 	}
 	if (result == CUDA_SUCCESS)
 		return;
+	/* The code of a node that does not start is none that a context would keep. */
 	softgpu_lock();
-	if (softgpu_context_fail(context, result))
+	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED && softgpu_context_fail(context, CUDA_ERROR_LAUNCH_FAILED))
 		vcuda_log("a node of a graph with conditions could not run: CUDA error %d", (int)result);
 	softgpu_unlock();
 }
@@ -196,7 +200,7 @@ static void *run(void *unused)
 	return unused;
 }
 
-/* A launch waits for no other's thread: a graph may run until another stream's work lets it end. */
+/* A launch that is due waits for no other's thread: a graph may run until another stream's work lets it end. */
 static bool enqueue(struct graph_launch *l)
 {
 	struct graph_launch **at = &queue;
@@ -226,10 +230,15 @@ static void put_exec(struct CUgraphExec_st *e)
 	free(e);
 }
 
+/* So many run at once, as so many grids of a GPU do. Each has a thread. */
+#define MOST_LAUNCHES 128
+
+static unsigned int launches; /* that run; with the scheduler's lock */
+
 /* Two launches of one executable graph do not overlap. */
 static bool launch_due(const struct softgpu_op *op)
 {
-	return !((const struct graph_launch *)op)->exec->running;
+	return !((const struct graph_launch *)op)->exec->running && launches < MOST_LAUNCHES;
 }
 
 static bool launch_start(struct softgpu_op *op)
@@ -241,6 +250,7 @@ static bool launch_start(struct softgpu_op *op)
 		return false;
 	}
 	l->exec->running = l->started = true;
+	launches++;
 	return true;
 }
 
@@ -248,8 +258,10 @@ static void launch_finish(struct softgpu_op *op)
 {
 	struct graph_launch *l = (struct graph_launch *)op;
 
-	if (l->started)
+	if (l->started) {
 		l->exec->running = false;
+		launches--;
+	}
 	put_exec(l->exec);
 	free(l);
 }

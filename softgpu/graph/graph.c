@@ -14,10 +14,31 @@ static void put_conditions(struct softgpu_conditions *c)
 {
 	if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
 		return;
-	for (uint32_t i = 0; i < c->count; i++)
+	for (uint32_t i = 0; !c->from && i < c->count; i++)
 		softgpu_condition_drop(c->list[i].handle);
+	if (c->from)
+		put_conditions(c->from);
 	free(c->list);
 	free(c);
+}
+
+/* The graph may get more conditions while a copy runs. NULL: no memory. */
+static struct softgpu_conditions *copy_conditions(struct softgpu_conditions *from)
+{
+	struct softgpu_conditions *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	*c = (struct softgpu_conditions){.refs = 1, .from = from, .count = from->count, .room = from->count};
+	c->list = malloc((from->count + 1) * sizeof(*c->list));
+	if (!c->list) {
+		free(c);
+		return NULL;
+	}
+	if (from->count)
+		memcpy(c->list, from->list, from->count * sizeof(*c->list));
+	atomic_fetch_add(&from->refs, 1);
+	return c;
 }
 
 static bool has_room(struct softgpu_conditions *c)
@@ -136,11 +157,11 @@ static bool copy_node(struct CUgraph_st *g, const struct CUgraphNode_st *from)
 
 struct CUgraph_st *softgpu_graph_copy(const struct CUgraph_st *from)
 {
-	struct CUgraph_st *g = new_graph(from->conditions, from->depth);
+	struct CUgraph_st *g = new_graph(NULL, from->depth);
 	bool ok = g;
 
-	if (g && g->conditions)
-		g->conditions->refs++;
+	if (g && from->conditions)
+		ok = (g->conditions = copy_conditions(from->conditions));
 	for (const struct CUgraphNode_st *n = from->first; ok && n; n = n->next)
 		ok = copy_node(g, n);
 	if (ok || !g)

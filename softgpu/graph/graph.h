@@ -12,9 +12,10 @@
 /* Conditional nodes may be nested so deep. */
 #define SOFTGPU_MOST_NESTED 32
 
-/* The conditions of a graph, which it shares with what was instantiated from it. */
+/* The conditions of a graph. What was instantiated from it has a list of its own, and keeps those of the graph. */
 struct softgpu_conditions {
 	_Atomic unsigned int refs;
+	struct softgpu_conditions *from; /* NULL: they are this one's */
 	uint32_t count, room;
 	struct softgpu_condition {
 		uint64_t handle;
@@ -53,7 +54,7 @@ struct CUgraph_st {
 	unsigned int depth;
 };
 
-/* A copy that shares the conditions. NULL: no memory. */
+/* A copy, with the conditions that there are. NULL: no memory. */
 struct CUgraph_st *softgpu_graph_copy(const struct CUgraph_st *graph);
 void softgpu_graph_free(struct CUgraph_st *graph);
 

@@ -71,10 +71,25 @@ CUresult softgpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
 	return result;
 }
 
+/* Waits for what the contexts of the modules have. False: the library is not there, or has gone meanwhile. */
+static bool settle(CUlibrary library)
+{
+	for (unsigned int i = 0; softgpu_registry_has(library, SOFTGPU_LIBRARY); i++) {
+		struct vcuda_list *at = library->modules.next;
+
+		for (unsigned int j = 0; j < i && at != &library->modules; j++)
+			at = at->next;
+		if (at == &library->modules)
+			return true;
+		softgpu_module_settle(container_of(at, struct CUmod_st, in_library)->context);
+	}
+	return false;
+}
+
 CUresult softgpu_cuLibraryUnload(CUlibrary library)
 {
 	softgpu_lock();
-	if (!softgpu_registry_has(library, SOFTGPU_LIBRARY))
+	if (!settle(library))
 		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	softgpu_registry_remove(library);
 	while (!vcuda_list_empty(&library->kernels)) {

@@ -297,6 +297,15 @@ void softgpu_module_put(struct CUmod_st *module)
 	softgpu_wake_waiters();
 }
 
+void softgpu_module_settle(struct CUctx_st *context)
+{
+	struct softgpu_scope scope = {.context = context, .last = softgpu_submitted()};
+
+	softgpu_context_get(context);
+	softgpu_wait(&scope);
+	softgpu_context_put(context);
+}
+
 void softgpu_module_unload(struct CUmod_st *m)
 {
 	struct CUctx_st *context = m->context;
@@ -429,6 +438,11 @@ CUresult softgpu_cuModuleUnload(CUmodule hmod)
 	/* A library's module goes with its library. */
 	if (hmod->library)
 		return softgpu_leave(CUDA_ERROR_NOT_PERMITTED);
+	/* A graph with conditions looks its functions up while it runs. */
+	softgpu_module_settle(hmod->context);
+	/* another thread may have done so meanwhile */
+	if (!softgpu_registry_has(hmod, SOFTGPU_MODULE))
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	softgpu_module_unload(hmod);
 	return softgpu_leave(CUDA_SUCCESS);
 }

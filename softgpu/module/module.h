@@ -58,6 +58,9 @@ CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library,
 /* Managed variables have their places: gives the module's variables their values. */
 CUresult softgpu_module_complete(struct CUmod_st *module);
 
+/* Waits for all that the context was given. Drops the lock meanwhile. */
+void softgpu_module_settle(struct CUctx_st *context);
+
 /* Waits for the module's launches, then destroys it. Drops the lock meanwhile. */
 void softgpu_module_unload(struct CUmod_st *module);
 void softgpu_module_put(struct CUmod_st *module);

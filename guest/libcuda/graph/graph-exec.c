@@ -160,6 +160,9 @@ static CUresult launch_conditional(struct exec *e, const struct libcuda_graph_ru
 	CUresult result =
 		libcuda_device_graph_require(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order);
 
+	/* After a change it is another one of the worker's, of which that orders no launches. */
+	if (result == CUDA_SUCCESS)
+		result = after_last_launch(e, run);
 	return result == CUDA_SUCCESS ? libcuda_device_graph_launch(&e->device_graph, &run->how, run->resolved)
 				      : result;
 }
@@ -384,7 +387,8 @@ static CUgraphExecUpdateResult update_conditional(struct libcuda_node *n, const 
 		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 	for (unsigned int i = 0; i < n->conditional.params.size && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++)
 		result = update_child(n->conditional.bodies[i], from->conditional.bodies[i], bad);
-	n->conditional.params.handle = from->conditional.params.handle;
+	if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		n->conditional.params.handle = from->conditional.params.handle;
 	return result;
 }
 

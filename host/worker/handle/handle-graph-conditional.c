@@ -133,7 +133,7 @@ static void clear(struct worker_session *s, struct device_graph *k)
 	/* One that still runs is freed when it has. */
 	if (k->exec)
 		s->ops->cuGraphExecDestroy(k->exec);
-	for (uint32_t i = k->node_count; i-- > 0;) {
+	for (uint32_t i = 0; i < k->node_count; i++) {
 		if (k->nodes[i].home != k->graph)
 			continue;
 		of_node = s->ops->cuGraphDestroyNode(k->nodes[i].node);

@@ -84,6 +84,60 @@ void side_by_side(void)
 	}
 }
 
+/* All that the context is given later waits for the launch, which is submitted in pieces. */
+void whole_context(void)
+{
+	CUgraph body, g = loop(NULL, &body);
+	CUgraphExec e = instantiate(g);
+	CUcontext context;
+	CUstream stream;
+	CUevent event;
+
+	OK(cuCtxGetCurrent(&context));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuEventCreate(&event, 0));
+	put(0, 200);
+	OK(cuGraphLaunch(e, stream));
+	OK(cuEventRecord(event, stream));
+	OK(cuCtxWaitEvent(context, event));
+	OK(cuMemsetD32Async(word(2), 1, 1, NULL));
+	OK(cuCtxSynchronize());
+	EXPECT(get(0) == 0 && get(1) == 600 && get(2) == 1);
+	OK(cuEventDestroy_v2(event));
+	OK(cuStreamDestroy_v2(stream));
+	OK(cuGraphExecDestroy(e));
+	OK(cuGraphDestroy(g));
+}
+
+/* Launches do not overlap when the executable graph changes in between, and the graph gets more conditions. */
+void changed_between(void)
+{
+	CUgraph g = new_graph(), body;
+	CUgraphConditionalHandle c = condition(g, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+	CUgraphNode first = kernel(g, NULL, "add", word(0), 200);
+	CUDA_KERNEL_NODE_PARAMS params;
+	CUstream streams[2];
+	CUgraphExec e;
+
+	body = conditional(g, first, c, CU_GRAPH_COND_TYPE_WHILE, 1, NULL)[0];
+	kernel(body, kernel(body, NULL, "add", word(1), 1), "down", c, word(0));
+	e = instantiate(g);
+	OK(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+	OK(cuGraphLaunch(e, streams[0]));
+	for (unsigned int i = 0; i < 100; i++)
+		condition(g, i, 0);
+	params = kernel_params("add", word(0), 30);
+	OK(cuGraphExecKernelNodeSetParams_v2(e, first, &params));
+	OK(cuGraphLaunch(e, streams[1]));
+	OK(cuCtxSynchronize());
+	EXPECT(get(0) == 0 && get(1) == 230);
+	OK(cuStreamDestroy_v2(streams[0]));
+	OK(cuStreamDestroy_v2(streams[1]));
+	OK(cuGraphExecDestroy(e));
+	OK(cuGraphDestroy(g));
+}
+
 void without_its_graph(void)
 {
 	CUgraph body, g = loop(NULL, &body);

@@ -337,6 +337,26 @@ static void other_nodes(void)
 	EXPECT(get(1) == 7 && get(2) == 14);
 }
 
+/* The kernels' module goes while the graph runs. */
+static void module_goes(void)
+{
+	CUmodule keep = module;
+	CUgraph body, g;
+	CUgraphExec e;
+
+	OK(cuModuleLoadData(&module, ptx));
+	g = loop(NULL, &body);
+	e = instantiate(g);
+	put(0, 200);
+	OK(cuGraphLaunch(e, NULL));
+	OK(cuModuleUnload(module));
+	module = keep;
+	OK(cuCtxSynchronize());
+	EXPECT(get(0) == 0 && get(1) == 600);
+	OK(cuGraphExecDestroy(e));
+	OK(cuGraphDestroy(g));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -354,6 +374,9 @@ static const struct {
 	{"asynchronous", asynchronous},
 	{"two_streams", two_streams},
 	{"side_by_side", side_by_side},
+	{"whole_context", whole_context},
+	{"changed_between", changed_between},
+	{"module_goes", module_goes},
 	{"without_its_graph", without_its_graph},
 	{"capture_body", capture_body},
 	{"capture_around", capture_around},

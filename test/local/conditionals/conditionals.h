@@ -48,6 +48,8 @@ void run(CUgraph g, unsigned int times);
 void asynchronous(void);
 void two_streams(void);
 void side_by_side(void);
+void whole_context(void);
+void changed_between(void);
 void without_its_graph(void);
 void capture_body(void);
 void capture_around(void);
