@@ -77,6 +77,14 @@ def is_ready(*programs):
         check(line == "ready\n", f"pausable said {line!r}")
 
 
+def rest(p):
+    """The program stops between two rounds, with no work on the device, until go_on()."""
+    p.send_signal(signal.SIGHUP)
+
+
+go_on = rest
+
+
 def grow(p):
     """The result of an allocation that the program makes soon."""
     p.send_signal(signal.SIGUSR2)
@@ -121,7 +129,7 @@ def idle_goes():
     """The VM that rests goes, and not the one that works; it comes in with its next command."""
     with tenants(3, TWO) as vms:
         resting, working = start(vms[0]), start(vms[1])
-        resting.send_signal(signal.SIGSTOP)
+        rest(resting)
         time.sleep(1.5)
         new = start(vms[2])
         check(vms[0].place() == "out" and vms[1].outs() == 0, "a VM with work goes out for one that rests")
@@ -129,7 +137,7 @@ def idle_goes():
         works(new)
         time.sleep(1)
         check(vms[0].place() == "out", "a VM without work comes in")
-        resting.send_signal(signal.SIGCONT)
+        go_on(resting)
         works(resting)
         finish(resting, working, new)
 
@@ -171,11 +179,11 @@ def late_program():
         first, other = start(vms[0]), start(vms[1], "grows", 32)
         grow(other)
         check(grown(other) == 0, "growth fails")
-        first.send_signal(signal.SIGSTOP)
+        rest(first)
         wait_until(lambda: vms[0].place() == "out", "the VM does not go out")
         late = subprocess.run([build("test/local/steady"), "0"], env=vms[0].env, stdout=subprocess.DEVNULL, timeout=LIMIT, check=False)
         check(late.returncode == 0, f"a program that starts while its VM is out ended with {late.returncode}")
-        first.send_signal(signal.SIGCONT)
+        go_on(first)
         works(first)
         works(other)
         finish(first, other)
@@ -230,7 +238,7 @@ def one_is_paused():
     """A command of a process that the operator has paused is no need of its VM, though another process is not paused."""
     with tenants(2, TWO) as vms:
         paused, resting = start(vms[0]), start(vms[0], "copies")
-        resting.send_signal(signal.SIGSTOP)
+        rest(resting)
         vms[0].say("pause", paused.pid)
         other = start(vms[1])
         vms[0].holds(paused)
@@ -239,7 +247,7 @@ def one_is_paused():
         works(other)
         check(vms[0].place() == "out" and vms[1].outs() == 0, "a VM goes out for a process that is paused")
         vms[0].say("resume", paused.pid)
-        resting.send_signal(signal.SIGCONT)
+        go_on(resting)
         for p in paused, resting, other:
             works(p)
         finish(paused, resting, other)

@@ -5,7 +5,8 @@
  * "ready" after the first round; prints its number of rounds for each SIGUSR1; ends with SIGTERM. With "waits" it has
  * the device wait for it until SIGTERM, with "copies" it makes nothing but copies to the device, with "shares" other
  * processes may open some of its memory. With "grows" it allocates and writes so many MiB more when it gets SIGUSR2,
- * and prints the result of the allocation. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ * and prints the result of the allocation. With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status
+ * 0: every result was right; 2: a wrong result; 3: a CUDA error.
  *
  * usage: pausable [waits|copies|shares|grows MIB]
  */
@@ -35,7 +36,7 @@ static const char ptx[] =
 	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
 	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, %r1;\nst.global.u32 [%rd4], %r6;\nret;\n}\n";
 
-static volatile sig_atomic_t stop, rounds, must_grow;
+static volatile sig_atomic_t stop, rounds, must_grow, rests;
 
 static void check(CUresult result, const char *what)
 {
@@ -259,6 +260,18 @@ static void end(int signal)
 	stop = 1;
 }
 
+static void rest_or_go_on(int signal)
+{
+	rests = !rests;
+}
+
+/* Between two rounds: a program that is stopped in one may keep the device waiting for it. */
+static void rest(void)
+{
+	while (rests && !stop)
+		usleep(1000);
+}
+
 static void make_rounds(void)
 {
 	while (!stop) {
@@ -275,6 +288,7 @@ static void make_rounds(void)
 		if (must_grow)
 			grow();
 		must_grow = 0;
+		rest();
 	}
 }
 
@@ -285,6 +299,7 @@ static void make_copies(void)
 		OK(cuMemcpyHtoD_v2(first.data, pageable, BYTES));
 		if (!rounds++)
 			puts("ready");
+		rest();
 	}
 }
 
@@ -309,6 +324,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = grow_soon, .sa_flags = SA_RESTART}, NULL);
+	sigaction(SIGHUP, &(struct sigaction){.sa_handler = rest_or_go_on, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
 	set_up();
 	if (argc > 1 && !strcmp(argv[1], "shares"))
