@@ -82,7 +82,7 @@ void cli_check_started(const struct cli_check *c)
 }
 
 /* The daemon and its workers have ended. Something else that has their standard error is not waited for longer. */
-static void wait_relay(struct cli_check *c)
+void cli_check_wait(struct cli_check *c)
 {
 	struct pollfd p = {.fd = c->done[0], .events = POLLIN};
 
@@ -92,14 +92,9 @@ static void wait_relay(struct cli_check *c)
 		pthread_join(c->thread, NULL);
 }
 
-void cli_check_abandon(struct cli_check *c)
-{
-	wait_relay(c);
-}
-
 int cli_check_end(struct cli_check *c, int status)
 {
-	wait_relay(c);
+	cli_check_wait(c);
 	if (c->faults > MOST_PRINTED)
 		cli_message("check: %llu more faults are not printed", (unsigned long long)c->faults - MOST_PRINTED);
 	cli_message("check: %llu fault%s", (unsigned long long)c->faults, c->faults == 1 ? "" : "s");

@@ -65,7 +65,7 @@ bool cli_wants_math(const char *path);
 
 /* ---- check.c ---- */
 
-/* Of `vcuda run --check` where the program itself succeeds. */
+/* The exit status of `vcuda run --check` where the program succeeds and kernels had faults. */
 #define CLI_CHECK_FAULTS 1
 
 struct cli_check {
@@ -83,8 +83,8 @@ struct cli_check {
 bool cli_check_begin(struct cli_check *check);
 void cli_check_started(const struct cli_check *check);
 
-/* The daemon has not started: what it said is printed. */
-void cli_check_abandon(struct cli_check *check);
+/* Waits until what the daemon and its workers said is printed. cli_check_end() does so as well. */
+void cli_check_wait(struct cli_check *check);
 
 /* After the daemon's end: prints how many faults there were, and returns the exit status in the place of `status`. */
 int cli_check_end(struct cli_check *check, int status);

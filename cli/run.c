@@ -333,7 +333,7 @@ static bool start_daemon(const struct run *r, struct cli_daemon *daemon, struct 
 	/* The program may start a daemon of its own. */
 	unsetenv("VCUDA_CPU_BOUNDS");
 	if (!good)
-		cli_check_abandon(check);
+		cli_check_wait(check);
 	return good;
 }
 

@@ -274,7 +274,7 @@ CUresult libcuda_conditional_set(struct libcuda_node *n, const CUgraphNodeParams
 	CUDA_CONDITIONAL_NODE_PARAMS p = params->conditional;
 	const struct libcuda_graph *root = libcuda_graph_root(n->graph);
 
-	/* What a node decides is its for good. */
+	/* A conditional node keeps its condition and its bodies. */
 	if (n->conditional.bodies || !is_size(&p) || !has_condition(root->conditions, p.handle) ||
 	    count_uses(root, p.handle))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -41,7 +41,7 @@ bool libcuda_graph_has_conditional(const struct libcuda_graph *graph);
 /* Why a graph with conditions cannot be instantiated, or CUDA_SUCCESS. */
 CUresult libcuda_conditions_check(const struct libcuda_graph *graph, CUgraphInstantiateResult *why);
 
-/* What graph-node.c does of conditional nodes. */
+/* graph-node.c calls these for conditional nodes. */
 CUresult libcuda_conditional_set(struct libcuda_node *node, const CUgraphNodeParams *params);
 CUresult libcuda_conditional_copy(struct libcuda_node *node, const struct libcuda_node *from);
 void libcuda_conditional_drop(struct libcuda_node *node);

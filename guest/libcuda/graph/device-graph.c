@@ -283,7 +283,7 @@ static CUresult enter(struct making *m, uint32_t node, uint32_t body)
 	return vcuda_call_vcudaGraphEnter_with(&m->how, m->id, node, body);
 }
 
-/* Of a node that was sent. */
+/* The node was sent before. */
 static CUresult send_bodies(struct making *m, const struct libcuda_node *n)
 {
 	const uint32_t node = m->at_node, body = m->at_body;

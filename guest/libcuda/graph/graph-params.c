@@ -56,7 +56,7 @@ VCUDA_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const 
 		return libcuda_invalid_value();
 	p = *params;
 	result = add(node, graph, deps, count, &p);
-	/* What a node says of itself: the address of what it allocates, the bodies that it owns. */
+	/* The node sets these fields: the address of its allocation, the bodies that it owns. */
 	if (result == CUDA_SUCCESS && p.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		params->alloc.dptr = p.alloc.dptr;
 	if (result == CUDA_SUCCESS && p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)

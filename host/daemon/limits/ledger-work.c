@@ -69,6 +69,8 @@ void daemon_ledger_continue_ended(void)
 
 /* ---- one worker at a time ---- */
 
+static uint64_t choices; /* and first needs of workers, which wait behind those that were there before */
+
 struct choice {
 	uint32_t last;
 	const struct daemon_ledger_row *stays, *running, *waiting;
@@ -89,6 +91,8 @@ static void consider(struct daemon_ledger_row *row, void *argument)
 	c->count += runs && !waits;
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))
 		return;
+	if (!row->chosen)
+		row->chosen = ++choices;
 	if (row->number == c->last)
 		c->stays = row;
 	if (runs && !waits && is_earlier(row, c->running))
@@ -110,10 +114,8 @@ uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *run
 
 static void stamp(struct daemon_ledger_row *row, void *number)
 {
-	static uint64_t order;
-
 	if (row->number == *(const uint32_t *)number)
-		row->chosen = ++order;
+		row->chosen = ++choices;
 }
 
 void daemon_ledger_note_choice(uint32_t number)

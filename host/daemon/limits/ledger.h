@@ -33,7 +33,7 @@ struct daemon_ledger_row {
 	struct vcuda_demand *demand; /* NULL: the VM has no share and no overcommit, or the worker has ended */
 	int demand_fd, drained_fd;   /* -1: likewise */
 	uint32_t number;             /* of the worker in the state of turns; 0: it has no demand */
-	uint64_t chosen;             /* when the worker was chosen last to work alone; 0: never */
+	uint64_t chosen;             /* the order of the last choice to work alone, or of the first need; 0: none */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
@@ -99,9 +99,9 @@ void daemon_ledger_continue_work(void);
 void daemon_ledger_continue_ended(void);
 
 /*
- * Of a GPU, for one worker at a time: the number of the worker `last` while it has work, unless it is the next one's
- * turn; or else of one whose work runs, or that has waited longest. 0: none has work. `running`: how many have work that
- * runs and waits for nothing.
+ * Chooses the worker that may use the GPU alone, and returns its number. Without `next` the worker `last` keeps the GPU
+ * while that worker has work. Otherwise a worker whose work runs comes first, and then the one that has waited longest.
+ * Returns 0 if no worker has work. Sets `running` to the number of workers whose work runs and waits for nothing.
  */
 uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running);
 void daemon_ledger_note_choice(uint32_t number);

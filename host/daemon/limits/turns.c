@@ -76,7 +76,7 @@ static void show_state(void)
 	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0));
 }
 
-/* Of a GPU each process that has work gets slices of the time, also in other VMs' turns when the work does not end. */
+/* A GPU gives slices of its time to each process whose work has not ended, also in other VMs' turns. */
 static void work_one_by_one(void)
 {
 	unsigned int running;

@@ -8,7 +8,7 @@
 #include "protocol/handlers.h"
 #include "session/session.h"
 
-/* What a node takes of the host's memory, as it is counted. */
+/* Each node counts as so many bytes of the host's memory. */
 #define NODE_BYTES 1024
 
 struct mapped_range {
