@@ -172,7 +172,7 @@ def kill_daemon():
         env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=build("guest/lib"))
         for _ in range(2 * TIMES):
             first = start_daemon(path)
-            programs = [start_steady(env, 60) for _ in range(2)]
+            programs = [start_steady(env) for _ in range(2)]
             workers = children(first.pid)
             check(len(workers) == 2, f"{len(workers)} workers for two programs")
             first.kill()

@@ -109,11 +109,18 @@ def daemon(*options):
         check("Sanitizer:" not in text, "a sanitizer found something in the daemon or a worker")
 
 
-def start_steady(env, seconds):
+def start_steady(env, seconds=LIMIT):
+    """A program that computes until then, or until end_steady()."""
     p = subprocess.Popen([build("test/local/steady"), str(seconds)], env=env, stdout=subprocess.PIPE, text=True)
     line = p.stdout.readline()
     check(line == "ready\n", f"steady said {line!r}")
     return p
+
+
+def end_steady(p):
+    """Ends the program, whose results must have been right."""
+    p.terminate()
+    check(p.wait(LIMIT) == 0, f"steady ended with {p.returncode}: {p.stdout.read()}")
 
 
 # Programs that vcudad starts besides workers, as the kernel shows their names.

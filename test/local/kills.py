@@ -18,7 +18,7 @@ import sys
 import time
 
 from faults import inventory, settled, wait_until_same
-from harness import LIMIT, build, check, children, daemon, random_seed, start_steady, wait_until, wait_warm
+from harness import LIMIT, build, check, children, daemon, end_steady, random_seed, start_steady, wait_until, wait_warm
 from ring import HELLO, Ring
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vhost"))
@@ -129,5 +129,4 @@ def kills():
         print(f"  killed in {len(names)} of {len(table)} commands; programs send {len(programs)} of these, the others are sent by hand")
         wait_warm(d, 2)
         check(wait_until_same(d.pid, before), f"{inventory(d.pid) - before} more, {before - inventory(d.pid)} less")
-        neighbour.kill()
-        neighbour.wait(LIMIT)
+        end_steady(neighbour)

@@ -27,8 +27,8 @@ from compile import compile_cached, compile_crashes, compile_ends, compile_limit
 from descriptors import descriptors, descriptors_of_host
 from faults import faults
 from harness import (BACKEND, EXAMPLES, LIMIT, MESSAGE, THREAD_SANITIZER, build, check, children, daemon,
-                     need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda, wait_until,
-                     wait_warm)
+                     end_steady, need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda,
+                     wait_until, wait_warm)
 from kills import kills
 from overcommit import overcommit, overcommit_ends, overcommit_growth, overcommit_limits, overcommit_random
 from pause import pause, release
@@ -83,15 +83,15 @@ def registration():
 def isolation():
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
     with daemon() as (d, env):
-        first = start_steady(env, 60)
+        first = start_steady(env)
         worker, = children(d.pid)
-        second = start_steady(env, 10)
+        second = start_steady(env)
         check(len(children(d.pid)) == 2, f"{len(children(d.pid))} workers for two processes")
         first.kill()
         first.wait()
         wait_until(lambda: worker not in children(d.pid), "the worker outlived its process")
         check(second.poll() is None, "the worker lived as long as its neighbour's process")
-        check(second.wait(LIMIT) == 0, f"the other process: {second.stdout.read()}")
+        end_steady(second)
         wait_until(lambda: not children(d.pid), "a worker is left")
         check(resident_kib(d.pid) <= 16 * 1024, f"the daemon has {resident_kib(d.pid)} KiB resident")
 
@@ -99,13 +99,13 @@ def isolation():
 def worker_killed():
     """A worker that dies gives its process a CUDA error; the daemon and the next program go on."""
     with daemon() as (d, env):
-        victim, other = start_steady(env, 60), None
+        victim = start_steady(env)
         workers = children(d.pid)
-        other = start_steady(env, 4)
+        other = start_steady(env)
         os.kill(workers[0], signal.SIGKILL)
         check(victim.wait(LIMIT) == 3, f"ended with {victim.returncode}")
         check("CUDA error" in victim.stdout.read(), "no CUDA error was reported")
-        check(other.wait(LIMIT) == 0, "the neighbour was disturbed")
+        end_steady(other)
         check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
 
 
@@ -140,10 +140,10 @@ def warm():
             wait_until(lambda: ready not in children(d.pid), "a worker is left")
     with daemon("--warm", "2") as (d, env):
         ready = wait_warm(d, 2)
-        first, second = start_steady(env, 3), start_steady(env, 60)
+        first, second = start_steady(env), start_steady(env)
         # both at once, and two more are there for the next
         wait_until(lambda: len(children(d.pid)) == 4 and ready < set(children(d.pid)), "they are not replaced")
-        check(first.wait(LIMIT) == 0, f"the first: {first.stdout.read()}")
+        end_steady(first)
         wait_until(lambda: len(ready & set(children(d.pid))) == 1, "each has a worker of its own, which ends with it")
         # a warm worker that is killed is replaced; the program that runs does not notice
         os.kill(next(iter(set(children(d.pid)) - ready)), signal.SIGKILL)
@@ -153,10 +153,10 @@ def warm():
     # variables that the driver has read already: the worker starts anew, in its place, and serves
     with daemon("--warm", "1") as (d, env):
         ready, = wait_warm(d, 1)
-        p = start_steady(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="3"), 3)
+        p = start_steady(dict(env, CUDA_DEVICE_MAX_CONNECTIONS="3"))
         with open(f"/proc/{ready}/cmdline", encoding="utf-8") as f:
             check("--resume" in f.read(), "the worker is warm with other variables than its program's")
-        check(p.wait(LIMIT) == 0, f"with variables: {p.stdout.read()}")
+        end_steady(p)
         wait_until(lambda: ready not in children(d.pid), "a worker is left")
     with daemon("--warm", "1", "--warm-device", "none") as (d, env):
         ready, = wait_warm(d, 1, "back end is initialised")

@@ -225,7 +225,7 @@ def ends():
         os.kill(children(d.pid)[0], signal.SIGKILL)
         p.wait(LIMIT)
         check(p.returncode == 3, f"the program ended with {p.returncode}")
-        p = start_steady(d.env, 60)
+        p = start_steady(d.env)
         d.say("pause", p.pid)
         check("no vcudad" in d.say("pause", 1, good=False), "process 1")
         p.kill()

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that computes and checks without end, for tests that disturb it: prints "ready" after the first round, then
- * goes on for SECONDS. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error (its number is
+ * A program that computes and checks, for tests that disturb it: prints "ready" after the first round, then goes on for
+ * SECONDS, or until SIGTERM. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error (its number is
  * printed).
  *
  * usage: steady SECONDS
  */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,13 @@ static const char ptx[] =
 	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
 	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, 7;\nst.global.u32 [%rd4], %r6;\n"
 	"DONE:\nret;\n}\n";
+
+static volatile sig_atomic_t stop;
+
+static void on_term(int signal)
+{
+	stop = 1;
+}
 
 #define FUNCTION(name, ...) CUresult (*name)(__VA_ARGS__) = (CUresult(*)(__VA_ARGS__))dlsym(library, #name)
 
@@ -64,12 +72,13 @@ int main(int argc, char **argv)
 	FUNCTION(cuLaunchKernel, CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
 		 unsigned int, CUstream, void **, void **);
 
+	signal(SIGTERM, on_term);
 	need(cuInit(0), "cuInit");
 	need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
 	need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	need(cuModuleLoadData(&module, ptx), "cuModuleLoadData");
 	need(cuModuleGetFunction(&f, module, "add_seven"), "cuModuleGetFunction");
-	for (unsigned int round = 0; round == 0 || time(NULL) < end; round++) {
+	for (unsigned int round = 0; round == 0 || (!stop && time(NULL) < end); round++) {
 		void *params[] = {&device, &count};
 
 		need(cuMemAlloc_v2(&device, sizeof(host)), "cuMemAlloc");

@@ -212,13 +212,19 @@ class Machine:
         check(status == 0, f"in the guest, '{command}' ended with {status}:\n{out}")
         return out
 
-    def steady(self, seconds):
-        """Starts test/local/steady in the guest's background and waits until it computes: its process id there."""
+    def steady(self, seconds=LIMIT):
+        """Starts test/local/steady in the guest's background and waits until it computes: its process id there, and its output's file."""
         self.number += 1
         log = f"/tmp/steady.{self.number}"
         pid = self.run(f"steady {seconds} >{log} 2>&1 & echo $!").split()[-1]
         self.run(f"timeout {LIMIT} sh -c 'until grep -q ready {log}; do usleep 20000; done'")
         return pid, log
+
+    def end(self, process):
+        """Ends a program that steady() started, whose results must have been right."""
+        self.run(f"kill {process[0]}")
+        status, out = self.end_of(process)
+        check(status == 0, f"steady ended with {status}: {out}")
 
     def end_of(self, process):
         """Waits for a process of the background: (exit status, output)."""

@@ -174,31 +174,29 @@ def runtimes(vm):
 
 def isolation(vm):
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
-    first = vm.steady(60)
+    first = vm.steady()
     worker, = vm.workers()
-    second = vm.steady(10)
+    second = vm.steady()
     check(len(vm.workers()) == 2, f"{len(vm.workers())} workers for two processes")
     start = time.monotonic()
     vm.type(f"kill -9 {first[0]}")
     wait_until(lambda: worker not in vm.workers(), "the worker outlived its process")
     check(len(vm.workers()) == 1, "the worker lived as long as its neighbour's process")
     print(f"  the killed process's worker was gone after {time.monotonic() - start:.2f} s")
-    status, out = vm.end_of(second)
-    check(status == 0, f"the other process: {out}")
-    crashed = vm.steady(60)
+    vm.end(second)
+    crashed = vm.steady()
     vm.run(f"kill -SEGV {crashed[0]}")
     next_works(vm)
 
 
 def worker_killed(vm):
     """A worker that dies gives its process a CUDA error; the VM and the other processes go on."""
-    victim = vm.steady(60)
+    victim = vm.steady()
     (worker,) = vm.workers()
-    other = vm.steady(4)
+    other = vm.steady()
     os.kill(worker, signal.SIGKILL)
     lost(vm, victim, "its worker was killed")
-    status, out = vm.end_of(other)
-    check(status == 0, f"the neighbour was disturbed: {out}")
+    vm.end(other)
 
 
 def processes_of(vm):
@@ -209,7 +207,7 @@ def processes_of(vm):
 
 def operator(vm):
     """`vcuda vm kill` ends one process; the process, the guest's kernel and vcudad's log say so, and the others go on."""
-    victim, other = vm.steady(60), vm.steady(4)
+    victim, other = vm.steady(), vm.steady()
     vcuda = os.path.join(BUILD, "cli/vcuda")
     ours = processes_of(vm)
     check(ours["vm"] == "connected", ours)
@@ -219,13 +217,12 @@ def operator(vm):
     said = vm.run("dmesg | grep 'lost its GPU' | tail -n 1")
     check(f"vcuda: process {victim[0]} lost its GPU: killed by the host's operator" in said, said)
     check(f"guest process {victim[0]} of user 0 is killed by user {os.geteuid()} of the host: a test" in vm.log("vcudad.log"), "vcudad's log")
-    status, out = vm.end_of(other)
-    check(status == 0, f"the neighbour was disturbed: {out}")
+    vm.end(other)
 
 
 def release(vm):
     """All processes of the VM are paused, and release their memory; after that they go on."""
-    programs = [vm.steady(5) for _ in range(4)]
+    programs = [vm.steady() for _ in range(4)]
     vcuda = os.path.join(BUILD, "cli/vcuda")
     for _ in range(3):
         subprocess.run([vcuda, "pause", "--release", "--vm", str(vm.daemon.pid)], check=True)
@@ -233,13 +230,12 @@ def release(vm):
         subprocess.run([vcuda, "resume", "--vm", str(vm.daemon.pid)], check=True)
         check([p["state"] for p in processes_of(vm)["processes"]] == 4 * ["running"], processes_of(vm))
     for program in programs:
-        status, out = vm.end_of(program)
-        check(status == 0, f"a program that was paused: {out}")
+        vm.end(program)
 
 
 def checkpoint(vm):
     """cuCheckpointProcess*() by pids of the guest: a process stands while it is locked, has no memory, and goes on; other users may not."""
-    program, other = vm.steady(3), vm.steady(3)
+    program, other = vm.steady(), vm.steady()
 
     def act(who, *steps, before=""):
         said = vm.run(f"VCUDA_LOG=0 checkpoint {who} {before} {' '.join(steps[::2])}").splitlines()
@@ -255,24 +251,22 @@ def checkpoint(vm):
     act(program[0], "state", "304", "restore", "304", before="user=1000")
     act("1", "state", "304")
     act("99999", "lock", "304")
-    status, out = vm.end_of(other)
-    check(status == 0, f"the neighbour of a process that is held: {out}")
+    vm.end(other)
     check(vm.run(f"cat {program[1]}").split() == ["ready"], "a process that is held has ended")
     act(program[0], "restore", "0", "unlock", "0")
-    status, out = vm.end_of(program)
-    check(status == 0, f"a process that was held: {out}")
+    vm.end(program)
     act("self", "lock", "0", "checkpoint", "0", "restore", "0", "unlock", "0")
 
 
 def memory(vm):
     """What a process costs: the area shared with its worker, and the daemon."""
-    process = vm.steady(60)
+    process = vm.steady()
     sizes = vm.run(f"awk '/vcuda/ {{ on = 1 }} on && /^Size/ {{ sum += $2; on = 0 }} END {{ print sum }}' /proc/{process[0]}/smaps")
     resident, shared = resident_kib(vm.daemon.pid), int(sizes)
     print(f"  shared memory of a process: {shared} KiB; vcudad resident: {resident} KiB")
     check(0 < shared <= 4096, f"a process shares {shared} KiB with its worker")
     check(resident <= 16 * 1024, f"the daemon has {resident} KiB resident")
-    vm.run(f"kill {process[0]}")
+    vm.end(process)
 
 
 def pins(vm):
@@ -298,7 +292,7 @@ def pin_kill(vm):
 
 def reload(vm):
     """The driver is unloaded and loaded; not under an open context, from which it can only be unbound by force."""
-    process = vm.steady(60)
+    process = vm.steady()
     status, out = vm.sh("rmmod virtio_cuda")
     check(status != 0, f"rmmod under an open context ended with {status}: {out}")
     vm.run("cd /sys/bus/virtio/drivers/virtio_cuda && basename virtio* >/tmp/name && cat /tmp/name >unbind; cd /; ! test -e /dev/vcuda")
@@ -318,8 +312,8 @@ def reboot(vm):
     before = settled(vm.daemon.pid)
     for how in TIMES * (lambda: vm.type("reboot -f"), lambda: vm.type("echo b >/proc/sysrq-trigger"), lambda: vm.qmp("system_reset"),
                         lambda: vm.type("echo c >/proc/sysrq-trigger")):
-        vm.steady(60)
-        vm.steady(60)
+        vm.steady()
+        vm.steady()
         how()
         vm.await_boot()
         check(not vm.workers(), "a worker outlived its guest")
@@ -332,8 +326,8 @@ def killed(vm):
     next_works(vm)
     before = settled(vm.daemon.pid)
     for _ in range(TIMES):
-        vm.steady(60)
-        vm.steady(60)
+        vm.steady()
+        vm.steady()
         vm.restart()
         check(not vm.workers(), "a worker outlived its VM")
         next_works(vm)
@@ -347,7 +341,7 @@ def has_again(vm, before):
 
 def pause(vm):
     """QEMU's stop and cont: contexts do not survive, processes are told."""
-    process = vm.steady(60)
+    process = vm.steady()
     vm.qmp("stop")
     check(not vm.workers(), "a worker goes on while its VM is stopped")
     vm.qmp("cont")
