@@ -228,7 +228,8 @@ def new_arbiter():
         first, second = (Tenant(stack, path, 1, "long", 2) for _ in range(2))
         wait_until(lambda: turns_of(first) == "other", "there are no turns")
         os.kill(arbiter_of(first) or arbiter_of(second), signal.SIGKILL)
-        wait_until(lambda: turns_of(first) == "lost", "nobody misses the arbiter")
+        # It is missed for a fifth of a second, which a look at the turns may not see.
+        wait_until(lambda: all("there is no arbiter" in log(tenant) for tenant in (first, second)), "nobody misses the arbiter")
         for state in "own", "other":
             wait_until(lambda: turns_of(first) == state, f"with a new arbiter there is never a turn: {state}")
 
