@@ -51,14 +51,20 @@ static bool multiply_size(struct ptx_declaration *d, uint64_t n)
 static void parse_dimensions(struct ptx_parser *p, struct ptx_declaration *d)
 {
 	d->open_array = false;
+	d->dimension_count = 0;
 	while (ptx_parse_accept(p, '[')) {
 		uint64_t n = 0;
 
-		if (p->token.kind == ']')
+		if (p->token.kind == ']' && !d->dimension_count)
 			d->open_array = true;
 		else if (ptx_parse_number(p, &n) && !multiply_size(d, n))
 			ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` is too large", (int)d->name_length, d->name);
 		ptx_parse_expect(p, ']');
+		if (d->dimension_count == PTX_MAX_DIMENSIONS)
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "an array of more than %u dimensions is not supported",
+				       PTX_MAX_DIMENSIONS);
+		else
+			d->dimensions[d->dimension_count++] = n;
 	}
 }
 
@@ -130,7 +136,7 @@ static bool init_put(struct ptx_parser *p, struct init *init, const void *value,
 	if (init->used + bytes > init->size)
 		return ptx_parse_fail(p, PTX_INVALID, "more initial values than the variable has room for");
 	if (init->used + bytes > init->room) {
-		uint64_t room = init->room ? init->room * 2 : 256;
+		uint64_t least = init->used + bytes, room = least < 128 ? 256 : 2 * least;
 		uint8_t *bigger = realloc(init->bytes, room);
 
 		if (!bigger)
@@ -224,21 +230,52 @@ static bool init_value(struct ptx_parser *p, struct init *init, unsigned type)
 	return init_put(p, init, bits, bytes);
 }
 
-static void init_list(struct ptx_parser *p, struct init *init, unsigned type, unsigned depth)
+/* A vector has all of its values. */
+static bool init_vector(struct ptx_parser *p, struct init *init, const struct ptx_declaration *d)
 {
-	if (depth > 8) {
-		ptx_parse_fail(p, PTX_INVALID, "initial values are nested too deeply");
+	if (d->lanes == 1)
+		return init_value(p, init, d->type);
+	ptx_parse_expect(p, '{');
+	for (unsigned lane = 0; p->status == PTX_OK && lane < d->lanes; lane++)
+		if (!lane || ptx_parse_expect(p, ','))
+			init_value(p, init, d->type);
+	return ptx_parse_expect(p, '}');
+}
+
+/*
+ * The braces are those of the array's dimensions. Of each there may be fewer values than it has room for, down to none:
+ * the others are 0. `bytes`: of an element of the array.
+ */
+static void init_array(struct ptx_parser *p, struct init *init, const struct ptx_declaration *d, unsigned dimension,
+		       uint64_t bytes)
+{
+	uint64_t count = d->dimension_count - dimension ? d->dimensions[dimension] : 0, begin = init->used, n = 0;
+
+	if (dimension == d->dimension_count) {
+		init_vector(p, init, d);
 		return;
 	}
+	if (count)
+		bytes /= count;
+	if (!ptx_parse_expect(p, '{'))
+		return;
 	do {
-		if (p->token.kind == '}')
+		if (!n && p->token.kind == '}')
 			break;
-		if (ptx_parse_accept(p, '{'))
-			init_list(p, init, type, depth + 1);
-		else
-			init_value(p, init, type);
-	} while (ptx_parse_accept(p, ','));
+		if (count && n == count)
+			ptx_parse_fail(p, PTX_INVALID, "more initial values than the variable has room for");
+		init_array(p, init, d, dimension + 1, bytes);
+		init->used = begin + ++n * bytes;
+		if (init->used > init->size)
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "an initialised variable of %llu bytes is not supported",
+				       (unsigned long long)init->used);
+	} while (p->status == PTX_OK && ptx_parse_accept(p, ','));
 	ptx_parse_expect(p, '}');
+}
+
+static bool refuse_empty(struct ptx_parser *p, const struct ptx_declaration *d)
+{
+	return ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` has no elements", (int)d->name_length, d->name);
 }
 
 static bool parse_initialiser(struct ptx_parser *p, struct ptx_declaration *d, struct ptx_variable *v,
@@ -246,17 +283,16 @@ static bool parse_initialiser(struct ptx_parser *p, struct ptx_declaration *d, s
 {
 	struct init init = {.size = d->open_array ? MAX_INIT_BYTES : d->size, .tail = relocs};
 
-	if (ptx_parse_accept(p, '{'))
-		init_list(p, &init, d->type, 0);
-	else
-		init_value(p, &init, d->type);
+	init_array(p, &init, d, 0, d->size);
+	if (p->status == PTX_OK && d->open_array && !init.used)
+		return refuse_empty(p, d);
 	if (p->status == PTX_OK && d->open_array)
 		d->size = v->size = init.used;
 	if (p->status == PTX_OK && d->size <= MAX_INIT_BYTES) {
 		uint8_t *copy = ptx_alloc(&p->module->arena, d->size);
 
-		if (copy)
-			memcpy(copy, init.bytes, init.used < d->size ? init.used : d->size);
+		if (copy && init.bytes)
+			memcpy(copy, init.bytes, init.room < d->size ? init.room : d->size);
 		v->init = copy;
 		if (!copy)
 			ptx_parse_no_memory(p);
@@ -277,11 +313,6 @@ static bool count_constant(struct ptx_parser *p, const struct ptx_declaration *d
 		return ptx_parse_fail(p, PTX_INVALID, "with `%.*s` there are more than %u KiB of constants",
 				      (int)d->name_length, d->name, MAX_CONSTANT_BYTES >> 10);
 	return true;
-}
-
-static bool refuse_empty(struct ptx_parser *p, const struct ptx_declaration *d)
-{
-	return ptx_parse_fail(p, PTX_INVALID, "the array `%.*s` has no elements", (int)d->name_length, d->name);
 }
 
 static bool define_global(struct ptx_parser *p, struct ptx_declaration *d, struct ptx_symbol *symbol, bool visible)

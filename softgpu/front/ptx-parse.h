@@ -99,8 +99,12 @@ bool ptx_parse_variable(struct ptx_parser *p, unsigned linkage);
 bool ptx_parse_body(struct ptx_parser *p);
 
 /* ---- declarations: ptx-parse-variable.c, ptx-parse-function.c ---- */
+#define PTX_MAX_DIMENSIONS 32
+
 struct ptx_declaration {
 	unsigned space, type, lanes;
+	unsigned dimension_count;
+	uint64_t dimensions[PTX_MAX_DIMENSIONS]; /* the first of an open array is 0 */
 	uint64_t align, size;
 	bool reference; /* .texref or .surfref */
 	bool managed, open_array; /* name[]: the size follows from the initialiser, or the memory is dynamic */

@@ -41,6 +41,7 @@ static __attribute__((unused)) void add_range(void *start, size_t bytes, bool wr
 {
 	size_t n = map.count++;
 
+	assert_true(n < sizeof(ranges) / sizeof(ranges[0]));
 	for (; n && ranges[n - 1].start > (uintptr_t)start; n--)
 		ranges[n] = ranges[n - 1];
 	ranges[n] = (struct ptx_range){(uintptr_t)start, (uintptr_t)start + bytes, writable};

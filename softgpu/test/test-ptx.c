@@ -184,6 +184,64 @@ static void arrays_have_elements(void **state)
 	ptx_module_destroy(m);
 }
 
+/* As NVIDIA's assembler 13.0 has it: which braces an array's initial values need, and where the values are. */
+static void initial_values_have_the_shape_of_the_array(void **state)
+{
+	static const struct {
+		const char *variable;
+		uint32_t count, words[8]; /* count 0: it is refused */
+	} cases[] = {
+		{".u32 a = 7", 1, {7}},
+		{".u32 a[4] = {}", 4, {0}},
+		{".u32 a[4] = {1, 2}", 4, {1, 2}},
+		{".u32 a[2][2] = {{1}, {2, 3}}", 4, {1, 0, 2, 3}},
+		{".u32 a[2][2] = {{}, {1}}", 4, {0, 0, 1}},
+		{".u32 a[][2] = {{1}, {2, 3}, {4}}", 6, {1, 0, 2, 3, 4}},
+		{".u32 a[][2] = {{}}", 2, {0}},
+		{".u32 a[2][2][2] = {{{1}, {2}}, {{3, 4}}}", 8, {1, 0, 2, 0, 3, 4}},
+		{".u32 a[1][1][1][1][1][1][1][1][1][1][1] = {{{{{{{{{{{3}}}}}}}}}}}", 1, {3}},
+		{".v2 .u32 a = {1, 2}", 2, {1, 2}},
+		{".v2 .u32 a[2] = {{1, 2}, {3, 4}}", 4, {1, 2, 3, 4}},
+		{".v2 .u32 a[2] = {{1, 2}}", 4, {1, 2}},
+		{".u32 a = {}", 0, {0}},
+		{".u32 a = {1}", 0, {0}},
+		{".u32 a[4] = 1", 0, {0}},
+		{".u32 a[] = {}", 0, {0}},
+		{".u32 a[][2] = {}", 0, {0}},
+		{".u32 a[2][] = {{1}, {2}}", 0, {0}},
+		{".u32 a[2] = {1,}", 0, {0}},
+		{".u32 a[2] = {1, 2, 3}", 0, {0}},
+		{".u32 a[2] = {{1}, 2}", 0, {0}},
+		{".u32 a[2][2] = {1, 2}", 0, {0}},
+		{".u32 a[2][2] = {1, {2, 3}}", 0, {0}},
+		{".u32 a[2][2] = {{1, 2, 3}, {4}}", 0, {0}},
+		{".v2 .u32 a[2] = {1, 2}", 0, {0}},
+		{".v2 .u32 a[2] = {1, 2, 3, 4}", 0, {0}},
+		{".v2 .u32 a[2] = {{1}, {3, 4}}", 0, {0}},
+	};
+	const struct ptx_variable *v;
+	struct ptx_module *m;
+	struct ptx_error error;
+	char text[300];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		snprintf(text, sizeof(text), "%s.global %s;\n", PTX_HEAD, cases[n].variable);
+		if (!cases[n].count) {
+			assert_int_equal(ptx_module_create(text, strlen(text), &m, &error), PTX_INVALID);
+			continue;
+		}
+		m = load(text);
+		assert_int_equal(ptx_module_variables(m, &v), 1);
+		assert_int_equal(v->size, 4 * cases[n].count);
+		assert_memory_equal(v->init, cases[n].words, v->size);
+		ptx_module_destroy(m);
+		map.count = 0;
+	}
+	/* A row that is too large for its array's end. */
+	refuse(PTX_HEAD ".global .b8 a[][4294967296] = {{1}, {2}};\n", PTX_NOT_SUPPORTED, 4, "4294967296 bytes");
+}
+
 static unsigned threads_of(const char *tuning)
 {
 	char text[300];
@@ -370,6 +428,7 @@ int main(void)
 		cmocka_unit_test(managed_variables),
 		cmocka_unit_test(sizes_do_not_overflow),
 		cmocka_unit_test(arrays_have_elements),
+		cmocka_unit_test(initial_values_have_the_shape_of_the_array),
 		cmocka_unit_test(products_of_threads),
 		cmocka_unit_test(sums_of_sizes_do_not_overflow),
 		cmocka_unit_test(module_is_described),
