@@ -97,8 +97,13 @@ static void print_share(const struct control_daemon *daemon)
 			    : !strcmp(daemon->turns, "other") ? "another VM's turn"
 							      : "no arbiter";
 
-	if (daemon->share)
-		printf("  share %u of the device's time: %s\n", daemon->share, state);
+	if (!daemon->share)
+		return;
+	printf("  share %u of the device's time: %s", daemon->share, state);
+	if (daemon->turns_wanted)
+		printf("; had %.3f of the %.1f s in which it and another VM had work",
+		       (double)daemon->turns_had / (double)daemon->turns_wanted, (double)daemon->turns_wanted / 1e6);
+	putchar('\n');
 }
 
 static void print_overcommit(const struct control_daemon *daemon)
@@ -196,6 +201,8 @@ static void write_daemon(struct json *json, const struct control_daemon *d)
 	if (d->share) {
 		json_number(json, "share", d->share);
 		json_text(json, "turns", d->turns);
+		json_number(json, "turns_wanted_us", d->turns_wanted);
+		json_number(json, "turns_had_us", d->turns_had);
 	}
 	if (d->overcommit) {
 		json_number(json, "overcommit", d->overcommit);

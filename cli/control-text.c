@@ -108,6 +108,8 @@ bool control_parse(struct control_daemon *daemon, char *text)
 				       NUMBER("pid", daemon->pid),
 				       NUMBER("share", daemon->share),
 				       TEXT("turns", daemon->turns),
+				       NUMBER("turns-wanted", daemon->turns_wanted),
+				       NUMBER("turns-had", daemon->turns_had),
 				       NUMBER("overcommit", daemon->overcommit),
 				       NUMBER("min-device-memory", daemon->min_device_memory),
 				       TEXT("memory-state", daemon->memory_state),

@@ -35,6 +35,7 @@ struct control_daemon {
 	unsigned int pid;
 	unsigned int share;                /* of the device's time; 0: none */
 	char turns[8];                     /* with a share: "lost", "open", "own" or "other" */
+	uint64_t turns_wanted, turns_had;  /* us: with work while VMs took turns; and with the device meanwhile */
 	uint64_t overcommit;               /* bytes that all VMs have together; 0: no overcommit */
 	uint64_t min_device_memory;        /* with overcommit, bytes */
 	char memory_state[16];             /* with overcommit: "in", "going-out", "out" or "coming-in" */

@@ -167,6 +167,14 @@ static void write_overcommit(const struct daemon_options *options, FILE *answer)
 		(unsigned long long)state.wait, (unsigned long long)state.times);
 }
 
+static void write_share(const struct daemon_options *options, FILE *answer)
+{
+	struct daemon_turns_time time = daemon_turns_time();
+
+	fprintf(answer, "share %u\nturns %s\nturns-wanted %llu\nturns-had %llu\n", options->share, daemon_turns_state(),
+		(unsigned long long)time.wanted_ns / 1000, (unsigned long long)time.had_ns / 1000);
+}
+
 void daemon_control_status(struct daemon_control *control, FILE *answer)
 {
 	const struct daemon_options *options = control->options;
@@ -183,7 +191,7 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 	if (options->socket)
 		fprintf(answer, "waiting %u\n", control->local->waiting_count);
 	if (options->share)
-		fprintf(answer, "share %u\nturns %s\n", options->share, daemon_turns_state());
+		write_share(options, answer);
 	if (options->overcommit)
 		write_overcommit(options, answer);
 	for (quota = 0; quota < DAEMON_QUOTAS; quota++)

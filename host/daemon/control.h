@@ -19,7 +19,8 @@
  *   vhost-socket PATH      local-socket PATH      each only if there is one
  *   vm connected|absent    only with a vhost socket
  *   waiting N              only with a local socket: connections of users who connect too often
- *   share N                turns lost|open|own|other      only with --share
+ *   share N                turns lost|open|own|other      only with --share, as the next is
+ *   turns-wanted US        turns-had US      how long the VM had work while VMs took turns, and the device meanwhile
  *   overcommit BYTES       min-device-memory BYTES        only with --overcommit, as the next four are: the first is
  *                          the capacity that counts
  *   memory-state in|going-out|out|coming-in               whether the VM's memory is on the device

@@ -78,8 +78,17 @@ def rates(tenants, seconds):
     return [(a[0] - b[0]) / (a[1] - b[1]) for a, b in zip(after, before)]
 
 
+def time_had(before, after):
+    """The part of the device's time that a tenant had, of the time in which VMs took turns and it had work."""
+    wanted, had = (after[key] - before[key] for key in ("turns_wanted_us", "turns_had_us"))
+    return had / wanted if wanted else 1.0
+
+
 def got(kinds, shares, seconds, programs):
-    """For each tenant its rate beside the others, as a part of its rate alone; and its first program's times of batches (print_times())."""
+    """
+    For each tenant its rate beside the others, as a part of its rate alone; the part of the time that it had; and what
+    its first program says of the times of its batches.
+    """
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         tenants, alone = [], []
@@ -91,8 +100,10 @@ def got(kinds, shares, seconds, programs):
         for tenant in tenants:
             tenant.say("resume")
         time.sleep(0.5)
+        before = [listed(tenant) for tenant in tenants]
         parts = [together / by_itself for together, by_itself in zip(rates(tenants, seconds), alone)]
-    return parts, [tenant.programs[0].stdout.read().split() for tenant in tenants]
+        had = [time_had(b, listed(tenant)) for b, tenant in zip(before, tenants)]
+    return parts, had, [tenant.programs[0].stdout.read().split() for tenant in tenants]
 
 
 # ---- tests ----
@@ -113,9 +124,13 @@ def log(tenant):
         return f.read()
 
 
+def listed(tenant):
+    out = subprocess.run([build("cli/vcuda"), "vm", "list", "--control", tenant.control, "--json"], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)[0]
+
+
 def turns_of(tenant):
-    listed = subprocess.run([build("cli/vcuda"), "vm", "list", "--control", tenant.control, "--json"], capture_output=True, text=True, check=True)
-    return json.loads(listed.stdout)[0]["turns"]
+    return listed(tenant)["turns"]
 
 
 def works(tenant):
@@ -133,12 +148,14 @@ def has_its_share():
         tenants = [Tenant(stack, path, share, "short", 3) for share in (1, 4)]
         for tenant in tenants:
             wait_until(lambda: turns_of(tenant) == "own", "there are no turns")
-        own = [0, 0]
+        own, before = [0, 0], [listed(tenant) for tenant in tenants]
         for _ in range(LOOKS):
             time.sleep(random.uniform(0, 0.02))
             for i, tenant in enumerate(tenants):
                 own[i] += turns_of(tenant) == "own"
         print(f"own turns in {LOOKS} looks: {own}")
+        parts = [time_had(b, listed(tenant)) for b, tenant in zip(before, tenants)]
+        check(2 * parts[0] < parts[1], f"they say that they had {parts} of the time")
         check(own[1] > 2 * own[0], f"a share of 4 beside one of 1 has its turn {own[1]} times in {LOOKS}, the other one {own[0]} times")
         for tenant in tenants:
             works(tenant)
@@ -355,14 +372,14 @@ def shares_of_gpu():
 # ---- a table ----
 
 def table(seconds, rows):
-    print(f"{'programs':20} {'asked':>11} {'got, of the work alone':>26} {'ratio':>7}   ms for a batch: median, 99 %, longest")
+    print(f"{'programs':20} {'asked':>11} {'got, of the work alone':>26} {'ratio':>7} {'of the time':>13}   ms for a batch: median, 99 %, longest")
     for kinds, shares in rows:
         kinds, programs = zip(*((kind.partition("*")[0], int(kind.partition("*")[2] or 1)) for kind in kinds))
-        parts, times = got(kinds, shares, seconds, programs)
+        parts, had, times = got(kinds, shares, seconds, programs)
         asked = [share / sum(shares) for share in shares]
         names = ", ".join(kind if count == 1 else f"{kind}*{count}" for kind, count in zip(kinds, programs))
         print(f"{names:20} {asked[0]:5.2f} {asked[1]:5.2f} {parts[0]:12.3f} {parts[1]:6.3f} {sum(parts):6.3f} "
-              f"{parts[0] / sum(parts):7.3f}   {' '.join(times[0])}, {' '.join(times[1])}", flush=True)
+              f"{parts[0] / sum(parts):7.3f} {had[0]:6.3f} {had[1]:6.3f}   {' '.join(times[0])}, {' '.join(times[1])}", flush=True)
 
 
 def main():

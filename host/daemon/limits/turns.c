@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limits/turns.h"
 
+#include <time.h>
+
 #include "common/log.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
@@ -39,7 +41,27 @@ static struct {
 	uint32_t turn;               /* of the last HOLD */
 	uint32_t begun;
 	unsigned int quiet;
+	struct daemon_turns_time time;
+	uint64_t timed_until; /* ns */
 } turns;
+
+/* Adds the time since the last call. Called before a change of what the VM has, or wants. */
+static void count_time(void)
+{
+	struct timespec t;
+	uint64_t now, passed;
+	bool has = !turns.held || turns.drains;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	passed = now - turns.timed_until;
+	turns.timed_until = now;
+	if (!turns.exclusive || !(turns.active || turns.drains))
+		return;
+	turns.time.wanted_ns += passed;
+	if (has)
+		turns.time.had_ns += passed;
+}
 
 static void say(enum vcuda_arbiter_type type)
 {
@@ -59,6 +81,7 @@ static void add(struct daemon_ledger_row *row, void *sum)
 
 static void end_drain(void)
 {
+	count_time();
 	turns.drains = false;
 	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
@@ -145,6 +168,8 @@ static void look(void)
 		say(VCUDA_ARBITER_ACTIVE);
 	else if (turns.active && turns.quiet == QUIET_TIMES)
 		say(VCUDA_ARBITER_IDLE);
+	if (turns.active != (turns.quiet < QUIET_TIMES))
+		count_time();
 	turns.active = turns.quiet < QUIET_TIMES;
 	if (turns.exclusive && !turns.held && (turns.one_by_one || turns.only))
 		choose_only(false);
@@ -170,6 +195,7 @@ static void poll_expired(struct daemon_timer *timer)
 
 static void lost(void)
 {
+	count_time();
 	daemon_timer_clear(&turns.stop);
 	daemon_ledger_continue_work();
 	turns.active = turns.drains = false;
@@ -205,6 +231,7 @@ static bool take(const struct vcuda_arbiter_message *m)
 	/* One that has answered is there: another version, or one that is full, closes the socket. */
 	turns.lost = false;
 	daemon_timer_clear(&turns.lease);
+	count_time();
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
@@ -245,6 +272,12 @@ const char *daemon_turns_state(void)
 	if (!daemon_arbiter_is_there())
 		return "lost";
 	return !turns.exclusive ? "open" : turns.held ? "other" : "own";
+}
+
+struct daemon_turns_time daemon_turns_time(void)
+{
+	count_time();
+	return turns.time;
 }
 
 void daemon_turns_close(void)

@@ -19,4 +19,12 @@ void daemon_turns_close(void);
 /* "lost": there is no arbiter; "open": work runs at any time; "own", "other": whose turn it is. */
 const char *daemon_turns_state(void);
 
+/* While VMs take turns, since the start. Time counts in which the VM has work, or its work of the last turn runs. */
+struct daemon_turns_time {
+	uint64_t wanted_ns; /* the whole of it */
+	uint64_t had_ns;    /* turns, and the time until their work had ended */
+};
+
+struct daemon_turns_time daemon_turns_time(void);
+
 #endif
