@@ -46,7 +46,7 @@ if scripts/build.sh "$BUILD" 350 all; then
 else
 	broken=$((broken + 1))
 fi
-if scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined; then
+if scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined -Doptimization=1; then
 	# shellcheck disable=SC2086
 	run "$BUILD_ASAN" $SANITIZED
 else
