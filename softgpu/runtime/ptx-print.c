@@ -282,11 +282,28 @@ static void put_text(struct printer *p, const struct conversion *c, const char *
 		repeat(p, ' ', fill);
 }
 
+/*
+ * How much of a text is read: no more than is printed of it. Where it stands behind blanks, its length says how many
+ * these are, so that a width counts.
+ */
+static size_t text_limit(const struct printer *p, const struct conversion *c)
+{
+	size_t limit = MOST_TEXT - p->total, width = c->width < MOST_TEXT ? c->width : MOST_TEXT;
+
+	if (!c->left && width > limit)
+		limit = width;
+	return c->has_precision && c->precision < limit ? c->precision : limit;
+}
+
 static void print_string(struct printer *p, const struct conversion *c)
 {
-	size_t length, limit = c->has_precision && c->precision < MOST_TEXT ? c->precision : MOST_TEXT;
-	const char *text = ptx_check_string(p->ctx, next_argument(p, 8), limit, &length);
+	uint64_t address = next_argument(p, 8);
+	const char *text;
+	size_t length;
 
+	if (p->total == MOST_TEXT)
+		return;
+	text = ptx_check_string(p->ctx, address, text_limit(p, c), &length);
 	if (text)
 		put_text(p, c, text, length);
 	else
@@ -372,8 +389,9 @@ static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site,
 	return p.count;
 }
 
-/* Of the strings of an assertion. */
+/* Of the strings of an assertion: the condition, and the names of the file and the function. */
 #define MOST_WORDS 300
+#define MOST_NAME 200
 
 /* At most so much is printed: the end may have been overwritten since it was checked. */
 static int shown(const char *text, size_t length, size_t limit)
@@ -385,17 +403,17 @@ static uint64_t assert_lane(struct ptx_context *ctx, const struct ptx_site *site
 {
 	size_t n[3];
 	const char *what = ptx_check_string(ctx, a[0], MOST_WORDS, &n[0]),
-		   *file = ptx_check_string(ctx, a[32], MOST_WORDS, &n[1]);
-	const char *function = ptx_check_string(ctx, a[96], MOST_WORDS, &n[2]);
+		   *file = ptx_check_string(ctx, a[32], MOST_NAME, &n[1]);
+	const char *function = ptx_check_string(ctx, a[96], MOST_NAME, &n[2]);
 	const uint32_t *d = ctx->binary->blockdim;
 	char text[1024];
 	int length;
 
-	length = snprintf(text, sizeof(text),
-			  "%.*s:%u: %.*s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.*s` failed.\n",
-			  shown(file, n[1], 200), file ? file : "?", (unsigned)a[64], shown(function, n[2], 200),
-			  function ? function : "?", ctx->ctaid[0], ctx->ctaid[1], ctx->ctaid[2], thread % d[0],
-			  thread / d[0] % d[1], thread / d[0] / d[1], shown(what, n[0], 300), what ? what : "?");
+	length = snprintf(
+		text, sizeof(text), "%.*s:%u: %.*s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.*s` failed.\n",
+		shown(file, n[1], MOST_NAME), file ? file : "?", (unsigned)a[64], shown(function, n[2], MOST_NAME),
+		function ? function : "?", ctx->ctaid[0], ctx->ctaid[1], ctx->ctaid[2], thread % d[0],
+		thread / d[0] % d[1], thread / d[0] / d[1], shown(what, n[0], MOST_WORDS), what ? what : "?");
 	if (ctx->launch->print)
 		ctx->launch->print(ctx->launch->device, text,
 				   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);

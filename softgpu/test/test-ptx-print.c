@@ -93,6 +93,8 @@ struct text {
 	size_t length, longest; /* of all, and of a piece */
 };
 
+static char *whole; /* MOST_TEXT bytes for all of it, or NULL */
+
 static void collect(void *device, const char *text, size_t length)
 {
 	struct text *to = device;
@@ -100,6 +102,8 @@ static void collect(void *device, const char *text, size_t length)
 
 	if (room)
 		memcpy(to->text + to->length, text, length < room ? length : room);
+	if (whole && to->length + length <= MOST_TEXT)
+		memcpy(whole + to->length, text, length);
 	to->length += length;
 	to->longest = length > to->longest ? length : to->longest;
 }
@@ -275,13 +279,45 @@ static void long_formats(void **state)
 	free(format);
 }
 
+/* A text is read as far as it is printed: behind that is memory that cannot be read. */
+static void unread_texts(void **state)
+{
+	static const struct {
+		const char *format, *text; /* at the end of what can be read */
+		const char *end;           /* of what is printed */
+	} cases[] = {
+		{"%1048576d%s%99999999s", "", "5"}, {"%1048573d%s", "abc", "5abc"},
+		{"%1048573d%.2s%s", "abc", "5aba"}, {"%1048573d%-9s", "abc", "5abc"},
+		{"%1048573d%.3s", "abc", "5abc"},   {"%1048570d%7.3s", "abc", "5    ab"},
+	};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *area = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static char tail[MOST_TEXT];
+	struct text to;
+
+	(void)state;
+	assert_true(area != MAP_FAILED && !mprotect(area + 2 * page, page, PROT_NONE));
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		size_t length = strlen(cases[n].text);
+		const uint64_t text = (uintptr_t)area + 2 * page - length, arguments[] = {5, text, text};
+
+		strcpy(area, cases[n].format);
+		memcpy(area + 2 * page - length, cases[n].text, length);
+		whole = tail;
+		print_format(area, 3 * page, arguments, sizeof(arguments), &to);
+		whole = NULL;
+		length = strlen(cases[n].end);
+		if (to.length != MOST_TEXT || memcmp(tail + MOST_TEXT - length, cases[n].end, length))
+			fail_msg("%s: %zu bytes, ...%.12s", cases[n].format, to.length, tail + MOST_TEXT - 12);
+	}
+	munmap(area, 3 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(formats),
-		cmocka_unit_test(widths),
-		cmocka_unit_test(long_formats),
-		cmocka_unit_test(formats_that_change),
+		cmocka_unit_test(formats),      cmocka_unit_test(unread_texts),        cmocka_unit_test(widths),
+		cmocka_unit_test(long_formats), cmocka_unit_test(formats_that_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
