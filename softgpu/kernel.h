@@ -171,6 +171,11 @@ struct ptx_launch {
 	 * pass. NULL: all of them fault.
 	 */
 	enum ptx_stray (*stray)(void *device, const struct ptx_fault *fault);
+	/*
+	 * Whether such an access of global memory passes as one did before: asked first, because it is quick. NULL: none
+	 * does.
+	 */
+	bool (*is_known_stray)(void *device, uint64_t address, uint64_t bytes, bool write);
 	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */
 	void *heap;
 	uint64_t (*allocate)(void *heap, uint64_t bytes);

@@ -196,7 +196,7 @@ bool softgpu_range_overlaps(uint64_t address, uint64_t bytes)
 
 uint64_t softgpu_memory_version(void)
 {
-	return version;
+	return __atomic_load_n(&version, __ATOMIC_ACQUIRE);
 }
 
 static void changed(void)
@@ -204,7 +204,7 @@ static void changed(void)
 	if (current)
 		softgpu_map_put(current);
 	current = NULL;
-	version++;
+	__atomic_store_n(&version, version + 1, __ATOMIC_RELEASE);
 }
 
 bool softgpu_range_add(const struct softgpu_range *range)

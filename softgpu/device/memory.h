@@ -54,7 +54,7 @@ bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write);
 /* Whether any range overlaps. */
 bool softgpu_range_overlaps(uint64_t address, uint64_t bytes);
 
-/* Another number after each change of the table. */
+/* Another number after each change of the table. With the lock held or not. */
 uint64_t softgpu_memory_version(void);
 
 /* False: no memory. The range overlaps no other. */
@@ -160,7 +160,12 @@ bool softgpu_stray_neighbour(uint64_t address, uint64_t bytes, struct softgpu_ne
  * Whether a kernel may access [address, address + bytes), which is in no allocation or not wholly: each granule of it
  * has an allocation of this process, and none of its bytes is in pages of another process. Pages that no allocation has
  * a part in count as the process's device memory once a store may have been there; too many of them are refused.
+ * `*same`: the bytes around a mapped access for which the answer is the same, until the table changes.
  */
-bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write);
+struct softgpu_span {
+	uint64_t start, end;
+};
+
+bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write, struct softgpu_span *same);
 
 #endif

@@ -67,22 +67,39 @@ static bool is_own(const struct softgpu_range *r)
 	return r->kind != SOFTGPU_HOST && r->kind != SOFTGPU_IMPORTED;
 }
 
-/* An import has pages to itself, whose other bytes are the other process's. */
-static bool may_overlap(const struct softgpu_range *r, uint64_t start, uint64_t end, bool write)
+/* What no stray access may touch of a range. An import has pages to itself, whose other bytes are the other process's.
+ */
+static struct softgpu_span forbidden(const struct softgpu_range *r, bool write)
 {
 	if (r->kind == SOFTGPU_IMPORTED)
-		return end <= round_down(r->start, PAGE) || start >= round_up(r->start + r->size, PAGE);
-	return !write || r->kernel_writes || end <= r->start || start >= r->start + r->size;
+		return (struct softgpu_span){round_down(r->start, PAGE), round_up(r->start + r->size, PAGE)};
+	if (write && !r->kernel_writes)
+		return (struct softgpu_span){r->start, r->start + r->size};
+	return (struct softgpu_span){0, 0};
+}
+
+/* Cuts off what is not to be touched. False: the access touches it. */
+static bool cut(struct softgpu_span *same, const struct softgpu_span * not, uint64_t start, uint64_t end)
+{
+	if (not ->end <= start)
+		same->start = not ->end > same->start ? not ->end : same->start;
+	else if (not ->start >= end)
+		same->end = not ->start < same->end ? not ->start : same->end;
+	else
+		return false;
+	return true;
 }
 
 /* The granule has an allocation, and the part of the access in it may be. */
-static bool granule_allows(uint64_t granule, uint64_t start, uint64_t end, bool write)
+static bool granule_allows(uint64_t granule, uint64_t start, uint64_t end, bool write, struct softgpu_span *same)
 {
 	const struct softgpu_range *r = softgpu_range_behind(granule - PAGE);
 	bool mapped = false;
 
 	for (; r && r->start < granule + SOFTGPU_MAPPING; r = softgpu_range_behind(r->start + r->size)) {
-		if (!may_overlap(r, start, end, write))
+		const struct softgpu_span not = forbidden(r, write);
+
+		if (!cut(same, &not, start, end))
 			return false;
 		mapped |= is_own(r) && r->start + r->size > granule;
 	}
@@ -112,14 +129,17 @@ static bool count_pages(uint64_t start, uint64_t end)
 	return true;
 }
 
-bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write)
+bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write, struct softgpu_span *same)
 {
-	uint64_t end;
+	uint64_t end, step = write ? PAGE : SOFTGPU_MAPPING;
 
 	if (__builtin_add_overflow(address, bytes, &end) || !softgpu_arena_is_readable(address, bytes))
 		return false;
+	*same = (struct softgpu_span){round_down(address, step), round_up(end, step)};
+	if (!softgpu_arena_is_readable(same->start, same->end - same->start))
+		*same = (struct softgpu_span){address, end};
 	for (uint64_t granule = round_down(address, SOFTGPU_MAPPING); granule < end; granule += SOFTGPU_MAPPING)
-		if (!granule_allows(granule, address, end, write))
+		if (!granule_allows(granule, address, end, write, same))
 			return false;
 	return !write || count_pages(address, end);
 }

@@ -15,6 +15,16 @@
 
 static unsigned int warnings, checks; /* with the lock */
 
+/* Where accesses of this thread have passed, by their pages: a kernel may stray in every lane. */
+#define PAGE 4096
+#define KNOWN 64
+
+static __thread struct {
+	struct softgpu_span span;
+	uint64_t version; /* of the table of ranges */
+	bool write;
+} known[KNOWN];
+
 CUresult softgpu_fault_result(enum ptx_fault_kind kind)
 {
 	switch (kind) {
@@ -172,8 +182,24 @@ static void note_check(const char *kernel, const struct ptx_fault *f)
 
 static bool passes(const struct ptx_fault *f)
 {
-	return softgpu_device()->bounds == SOFTGPU_BOUNDS_GRANULES && f->kind == PTX_FAULT_ILLEGAL_ADDRESS && !f->own &&
-	       softgpu_stray_is_mapped(f->address, f->bytes, f->write);
+	struct softgpu_span span;
+
+	if (softgpu_device()->bounds != SOFTGPU_BOUNDS_GRANULES || f->kind != PTX_FAULT_ILLEGAL_ADDRESS || f->own ||
+	    !softgpu_stray_is_mapped(f->address, f->bytes, f->write, &span))
+		return false;
+	known[f->address / PAGE % KNOWN].span = span;
+	known[f->address / PAGE % KNOWN].version = softgpu_memory_version();
+	known[f->address / PAGE % KNOWN].write = f->write;
+	return true;
+}
+
+bool softgpu_fault_is_known(const bool *warned, uint64_t address, uint64_t bytes, bool write)
+{
+	unsigned int n = address / PAGE % KNOWN;
+
+	return __atomic_load_n(warned, __ATOMIC_RELAXED) && known[n].version == softgpu_memory_version() &&
+	       (known[n].write || !write) && address >= known[n].span.start && address < known[n].span.end &&
+	       bytes <= known[n].span.end - address;
 }
 
 enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *f, bool *warned)
@@ -187,7 +213,7 @@ enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *f
 	} else if (passes(f)) {
 		if (!*warned)
 			warn(kernel, f);
-		*warned = true;
+		__atomic_store_n(warned, true, __ATOMIC_RELAXED);
 		verdict = PTX_STRAY_PASSES;
 	}
 	softgpu_unlock();

@@ -127,6 +127,11 @@ static enum ptx_stray stray(void *device, const struct ptx_fault *fault)
 	return softgpu_fault_judge(l->name, fault, l->warned);
 }
 
+static bool is_known_stray(void *device, uint64_t address, uint64_t bytes, bool write)
+{
+	return softgpu_fault_is_known(((const struct launch *)device)->warned, address, bytes, write);
+}
+
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
 {
 	const uint32_t *g = s->grid, *b = s->block;
@@ -321,6 +326,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->ptx.print = print;
 	l->ptx.decide = softgpu_condition_set;
 	l->ptx.stray = stray;
+	l->ptx.is_known_stray = is_known_stray;
 	l->ptx.multiprocessors = softgpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;

@@ -40,6 +40,13 @@ static uint8_t *dropped(struct ptx_context *ctx, uint64_t bytes)
 	return t->dropped;
 }
 
+static bool is_known(const struct ptx_launch *launch, const struct ptx_site *site, enum ptx_fault_kind kind,
+		     uint64_t address, uint64_t bytes)
+{
+	return launch->is_known_stray && kind == PTX_FAULT_ILLEGAL_ADDRESS && site && site->space != PTX_SHARED &&
+	       site->space != PTX_LOCAL && launch->is_known_stray(launch->device, address, bytes, site->write);
+}
+
 uint8_t *ptx_stray(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		   uint64_t bytes, uint32_t thread)
 {
@@ -47,6 +54,8 @@ uint8_t *ptx_stray(struct ptx_context *ctx, const struct ptx_site *site, enum pt
 	struct ptx_fault fault;
 	uint8_t *instead;
 
+	if (is_known(launch, site, kind, address, bytes))
+		return (uint8_t *)(uintptr_t)address;
 	ptx_fault_describe(ctx, site, kind, address, bytes, thread, &fault);
 	switch (launch->stray ? launch->stray(launch->device, &fault) : PTX_STRAY_FAULTS) {
 	case PTX_STRAY_PASSES:

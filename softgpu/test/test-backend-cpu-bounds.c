@@ -248,9 +248,26 @@ static void pages_count(void **state)
 	end(&r);
 }
 
+/* An access that has passed does so no more when its granule has no allocation any more. */
+static void follows_the_table(void **state)
+{
+	const size_t bytes = 7 * GRANULE / 2;
+	CUdeviceptr other;
+	struct run r;
+
+	begin(&r);
+	assert_int_equal(cuda->cuMemAlloc_v2(&other, bytes), CUDA_SUCCESS);
+	for (int n = 0; n < 6; n++)
+		assert_int_equal(run(&r, n % 2 ? "ld_all" : "st_all", other + bytes), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemFree_v2(other), CUDA_SUCCESS);
+	assert_int_equal(run(&r, "ld_all", other + bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest native[] = {cmocka_unit_test(table), cmocka_unit_test(pages_count)};
+	const struct CMUnitTest native[] = {cmocka_unit_test(table), cmocka_unit_test(pages_count),
+					    cmocka_unit_test(follows_the_table)};
 	const struct CMUnitTest others[] = {cmocka_unit_test(table)};
 
 	mode = argc < 2 ? NATIVE : !strcmp(argv[1], "check") ? CHECK : EXACT;
