@@ -24,6 +24,11 @@ struct worker_graph_node {
 	uint32_t body_count;
 };
 
+struct worker_graph_condition {
+	uint64_t handle; /* the back end's */
+	bool used;       /* by a node */
+};
+
 /* Never freed: the guest may destroy one that calls are at. */
 struct device_graph {
 	unsigned int users;        /* the handle, and each call that is at it; with `next` under the list's lock */
@@ -39,7 +44,7 @@ struct device_graph {
 	struct worker_graph_node *nodes;
 	uint64_t *names; /* ids of functions and arrays */
 	struct mapped_range *ranges;
-	uint64_t *conditions; /* handles of the back end's */
+	struct worker_graph_condition *conditions;
 	uint32_t node_count, node_room, name_count, name_room, range_count, range_room, condition_count;
 	uint64_t bytes, node_bytes; /* in all, and of those what goes with the nodes */
 };
@@ -70,6 +75,10 @@ void worker_graph_unaccount(struct device_graph *k, uint64_t bytes);
 CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
 			  uint64_t bytes, CUresult (*make)(const struct worker_graph_place *p, void *arguments),
 			  void *arguments);
+
+/* The same for a node that comes after p->count others, and fails at once. */
+CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps, uint64_t bytes,
+			     CUresult (*make)(const struct worker_graph_place *p, void *arguments), void *arguments);
 
 /* Instantiates a graph with conditional nodes. */
 CUresult worker_graph_instantiate(struct worker_session *s, struct device_graph *k);

@@ -23,7 +23,7 @@ CUresult vcuda_handle_vcudaGraphCreateConditional(struct worker_session *s,
 static CUresult add_condition(struct worker_session *s, struct device_graph *k, uint32_t value, uint32_t flags)
 {
 	CUresult result = k->is_conditional ? worker_graph_account(k, NODE_BYTES) : CUDA_ERROR_INVALID_VALUE;
-	uint64_t *larger;
+	struct worker_graph_condition *larger;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -31,8 +31,9 @@ static CUresult add_condition(struct worker_session *s, struct device_graph *k, 
 	if (!larger)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	k->conditions = larger;
-	result =
-		s->ops->cuGraphConditionalHandleCreate(&larger[k->condition_count], k->graph, k->context, value, flags);
+	larger[k->condition_count].used = false;
+	result = s->ops->cuGraphConditionalHandleCreate(&larger[k->condition_count].handle, k->graph, k->context, value,
+							flags);
 	k->condition_count += result == CUDA_SUCCESS;
 	return result;
 }
@@ -47,25 +48,25 @@ CUresult vcuda_handle_vcudaGraphAddCondition(struct worker_session *s, struct vc
 	pthread_mutex_lock(&k->lock);
 	result = add_condition(s, k, a->value, a->flags);
 	if (result == CUDA_SUCCESS)
-		a->condition = k->conditions[k->condition_count - 1];
+		a->condition = k->conditions[k->condition_count - 1].handle;
 	pthread_mutex_unlock(&k->lock);
 	worker_graph_put(s, k);
 	return result;
 }
 
-/* The back end may follow a handle. */
-static bool has_condition(const struct device_graph *k, uint64_t condition)
+/* The back end may follow a handle that it is given. NULL: it is none of the graph's. */
+static struct worker_graph_condition *find_condition(const struct device_graph *k, uint64_t handle)
 {
-	uint32_t i = 0;
-
-	while (i < k->condition_count && k->conditions[i] != condition)
-		i++;
-	return i < k->condition_count;
+	for (uint32_t i = 0; i < k->condition_count; i++)
+		if (k->conditions[i].handle == handle)
+			return &k->conditions[i];
+	return NULL;
 }
 
 static CUresult make_conditional(const struct worker_graph_place *p, void *arguments)
 {
 	const struct vcuda_args_vcudaGraphAddConditional *a = arguments;
+	struct worker_graph_condition *condition = find_condition(p->k, a->condition);
 	struct worker_graph_node *n = &p->k->nodes[p->k->node_count];
 	CUgraphNodeParams params = {
 		.type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
@@ -76,10 +77,11 @@ static CUresult make_conditional(const struct worker_graph_place *p, void *argum
 	};
 	CUresult result;
 
-	if (!has_condition(p->k, a->condition) || (unsigned)a->type > CU_GRAPH_COND_TYPE_SWITCH)
+	if (!condition || (unsigned)a->type > CU_GRAPH_COND_TYPE_SWITCH)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = p->s->ops->cuGraphAddNode_v2(p->node, p->k->at, p->deps, NULL, p->count, &params);
 	if (result == CUDA_SUCCESS) {
+		condition->used = true;
 		n->bodies = params.conditional.phGraph_out;
 		n->body_count = a->size;
 	}
@@ -118,11 +120,32 @@ CUresult vcuda_handle_vcudaGraphEnter(struct worker_session *s, struct vcuda_arg
 	return CUDA_SUCCESS;
 }
 
+/*
+ * The guest's graph may have got conditions since it was instantiated, which concern its executable graph in no way.
+ * But the back end takes no graph with a condition that no node has. So each has a node that does nothing.
+ */
+static CUresult use_all(struct worker_session *s, struct device_graph *k)
+{
+	struct worker_graph_place p = {.s = s, .k = k};
+	CUresult result = CUDA_SUCCESS;
+
+	k->at = k->graph;
+	for (uint32_t i = 0; i < k->condition_count && result == CUDA_SUCCESS; i++) {
+		struct vcuda_args_vcudaGraphAddConditional a = {
+			.condition = k->conditions[i].handle, .type = CU_GRAPH_COND_TYPE_IF, .size = 1};
+
+		if (!k->conditions[i].used)
+			result = worker_graph_add_at(&p, NULL, NODE_BYTES, make_conditional, &a);
+	}
+	return result;
+}
+
 CUresult worker_graph_instantiate(struct worker_session *s, struct device_graph *k)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = 0};
+	CUresult result = k->exec ? CUDA_ERROR_INVALID_VALUE : use_all(s, k);
 
-	return k->exec ? CUDA_ERROR_INVALID_VALUE : s->ops->cuGraphInstantiateWithParams(&k->exec, k->graph, &params);
+	return result == CUDA_SUCCESS ? s->ops->cuGraphInstantiateWithParams(&k->exec, k->graph, &params) : result;
 }
 
 /* Bodies and their nodes go with the conditional node. */
@@ -139,6 +162,8 @@ static void clear(struct worker_session *s, struct device_graph *k)
 		of_node = s->ops->cuGraphDestroyNode(k->nodes[i].node);
 		result = result == CUDA_SUCCESS ? of_node : result;
 	}
+	for (uint32_t i = 0; i < k->condition_count; i++)
+		k->conditions[i].used = false;
 	k->exec = NULL;
 	k->at = k->graph;
 	k->failure = result;

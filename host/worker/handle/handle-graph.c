@@ -198,8 +198,8 @@ static CUresult all_is_mapped(struct worker_session *s, const struct device_grap
 
 /* ---- nodes ---- */
 
-static CUresult add_at(struct worker_graph_place *p, const uint32_t *deps, uint64_t bytes,
-		       CUresult (*make)(const struct worker_graph_place *p, void *arguments), void *arguments)
+CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps, uint64_t bytes,
+			     CUresult (*make)(const struct worker_graph_place *p, void *arguments), void *arguments)
 {
 	struct device_graph *k = p->k;
 	CUresult result;
@@ -240,7 +240,7 @@ CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const
 	else if (!p.deps)
 		p.k->failure = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (p.k->failure == CUDA_SUCCESS)
-		p.k->failure = add_at(&p, deps, bytes, make, arguments);
+		p.k->failure = worker_graph_add_at(&p, deps, bytes, make, arguments);
 	pthread_mutex_unlock(&p.k->lock);
 	free(p.deps);
 	worker_graph_put(s, p.k);

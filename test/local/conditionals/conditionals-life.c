@@ -153,6 +153,25 @@ void without_its_graph(void)
 	OK(cuGraphExecDestroy(e));
 }
 
+int endless(const char *shape, bool wait)
+{
+	CUgraph g = new_graph(), body;
+
+	body = conditional(g, NULL, condition(g, 1, CU_GRAPH_COND_ASSIGN_DEFAULT), CU_GRAPH_COND_TYPE_WHILE, 1, NULL)[0];
+	if (!strcmp(shape, "nested"))
+		body = conditional(body, NULL, condition(g, 1, CU_GRAPH_COND_ASSIGN_DEFAULT), CU_GRAPH_COND_TYPE_WHILE,
+				   1, NULL)[0];
+	if (strcmp(shape, "empty"))
+		kernel(body, NULL, "add", word(1), 1);
+	OK(cuGraphLaunch(instantiate(g), NULL));
+	printf("stuck\n");
+	if (wait)
+		printf("%d\n", (int)cuCtxSynchronize());
+	else
+		getchar(); /* until its input ends */
+	return 0;
+}
+
 /* ---- captures ---- */
 
 void capture_body(void)
@@ -233,6 +252,30 @@ void set_params(void)
 	launch(e);
 	EXPECT(get(1) == 21);
 	OK(cuGraphExecDestroy(e));
+	OK(cuGraphDestroy(g));
+}
+
+/* The graph gets conditions that no node has, and its executable graph changes: those are not its own. */
+void more_conditions(void)
+{
+	CUgraph body, g = loop(NULL, &body);
+	CUgraphNode first;
+	CUDA_KERNEL_NODE_PARAMS p;
+	CUgraphExec e = instantiate(g), second;
+	size_t count = 1;
+
+	OK(cuGraphGetNodes(body, &first, &count));
+	for (unsigned int i = 0; i < 3; i++) {
+		condition(g, i, i % 2);
+		p = kernel_params("add", word(1), 10 * (i + 1));
+		OK(cuGraphExecKernelNodeSetParams_v2(e, first, &p));
+		put(0, 2);
+		launch(e);
+		launch(e);
+	}
+	EXPECT(get(0) == 0 && get(1) == 2 * (10 + 20 + 30));
+	OK(cuGraphExecDestroy(e));
+	EXPECT(cuGraphInstantiateWithFlags(&second, g, 0) == CUDA_ERROR_INVALID_VALUE);
 	OK(cuGraphDestroy(g));
 }
 

@@ -381,6 +381,7 @@ static const struct {
 	{"capture_body", capture_body},
 	{"capture_around", capture_around},
 	{"set_params", set_params},
+	{"more_conditions", more_conditions},
 	{"update", update},
 	{"instantiate_again", instantiate_again},
 	{"another_node", another_node},
@@ -411,6 +412,8 @@ int main(int argc, char **argv)
 	OK(cuCtxSetCurrent(context));
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuMemAlloc_v2(&memory, 4u * WORDS));
+	if (argc > 2 && !strcmp(argv[1], "endless"))
+		return endless(argv[2], argc > 3);
 	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
 		if (!is_wanted(argc, argv, probes[i].name))
 			continue;

@@ -44,6 +44,12 @@ void launch(CUgraphExec e);
 /* The graph is launched `times` times, and is gone then. */
 void run(CUgraph g, unsigned int times);
 
+/*
+ * Launches a loop that never ends, whose body has a kernel (`kernel`), nothing (`empty`) or another such loop
+ * (`nested`). Waits for it and prints the error, or until its input ends.
+ */
+int endless(const char *shape, bool wait);
+
 /* The probes of conditionals-life.c. */
 void asynchronous(void);
 void two_streams(void);
@@ -54,6 +60,7 @@ void without_its_graph(void);
 void capture_body(void);
 void capture_around(void);
 void set_params(void);
+void more_conditions(void);
 void update(void);
 void instantiate_again(void);
 void another_node(void);
