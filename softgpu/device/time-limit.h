@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a kernel may run, without the time of other VMs' turns. One that takes longer makes its context fail with
- * CUDA_ERROR_LAUNCH_TIMEOUT, which stops it. With the lock held, but for softgpu_timer_touch().
+ * How long a kernel may run, or a launch of a graph with conditional nodes, without the time of other VMs' turns. One
+ * that takes longer makes its context fail with CUDA_ERROR_LAUNCH_TIMEOUT, which stops it. With the lock held, but for
+ * softgpu_timer_touch().
  */
 #ifndef VCUDA_CPU_TIME_LIMIT_H
 #define VCUDA_CPU_TIME_LIMIT_H

@@ -9,7 +9,9 @@
 #include "common/log.h"
 #include "common/start-thread.h"
 #include "module/condition.h"
+#include "device/device.h"
 #include "device/stream.h"
+#include "device/time-limit.h"
 #include "graph/graph.h"
 #include "module/module.h"
 
@@ -21,6 +23,7 @@ struct CUgraphExec_st {
 
 struct graph_launch {
 	struct softgpu_op op;
+	struct softgpu_timer timer; /* a loop whose condition stays true is as a kernel that does not end */
 	struct CUgraphExec_st *exec;
 	bool started;
 	struct graph_launch *next; /* in the queue */
@@ -156,13 +159,27 @@ static struct graph_launch *dequeue(void)
 	return l;
 }
 
-static void run_launch(const struct graph_launch *l)
+/* How a launch has ended, if not well. The code of a node that does not start is none that a context would keep. */
+static void report(struct graph_launch *l, CUresult result)
+{
+	softgpu_lock();
+	if (softgpu_timer_expired(&l->timer))
+		vcuda_log("a launch of a graph with conditional nodes ran for longer than %g s, which is the limit",
+			  (double)softgpu_device()->time_limit_ns * 1e-9);
+	else if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED &&
+		 softgpu_context_fail(l->op.stream->context, CUDA_ERROR_LAUNCH_FAILED))
+		vcuda_log("a node of a graph with conditions could not run: CUDA error %d", (int)result);
+	softgpu_unlock();
+}
+
+static void run_launch(struct graph_launch *l)
 {
 	const struct softgpu_conditions *conditions = l->exec->graph->conditions;
 	struct CUctx_st *context = l->op.stream->context;
 	CUresult result = softgpu_cuCtxSetCurrent(context);
 	CUstream stream;
 
+	softgpu_timer_touch(&l->timer);
 	if (result == CUDA_SUCCESS)
 		result = softgpu_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, l->op.stream->priority);
 	if (result == CUDA_SUCCESS) {
@@ -177,13 +194,7 @@ static void run_launch(const struct graph_launch *l)
 			result = softgpu_cuStreamSynchronize(stream);
 		softgpu_cuStreamDestroy_v2(stream);
 	}
-	if (result == CUDA_SUCCESS)
-		return;
-	/* The code of a node that does not start is none that a context would keep. */
-	softgpu_lock();
-	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED && softgpu_context_fail(context, CUDA_ERROR_LAUNCH_FAILED))
-		vcuda_log("a node of a graph with conditions could not run: CUDA error %d", (int)result);
-	softgpu_unlock();
+	report(l, result);
 }
 
 static void *run(void *unused)
@@ -245,7 +256,9 @@ static bool launch_start(struct softgpu_op *op)
 {
 	struct graph_launch *l = (struct graph_launch *)op;
 
+	softgpu_timer_start(&l->timer, op->stream->context);
 	if (!enqueue(l)) {
+		softgpu_timer_stop(&l->timer);
 		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
@@ -259,6 +272,7 @@ static void launch_finish(struct softgpu_op *op)
 	struct graph_launch *l = (struct graph_launch *)op;
 
 	if (l->started) {
+		softgpu_timer_stop(&l->timer);
 		l->exec->running = false;
 		launches--;
 	}

@@ -335,17 +335,20 @@ def processor_seconds(pid):
 
 
 def stuck():
-    """A process ends, or is killed, while a stream waits for a value for ever, which costs nothing, or while a kernel runs
-    that never ends: its worker goes."""
+    """A process ends, or is killed, while a stream waits for a value for ever, which costs nothing, or while a kernel or a
+    graph's loop runs that never ends: its worker goes."""
+    endless = ["api endless", *(f"conditionals endless {shape}" for shape in ("kernel", "empty", "nested"))] if BACKEND == "cpu" else []
     with daemon() as (d, env):
-        for part, kill in (("stuck", False), ("stuck", True), *((("endless", False), ("endless", True)) if BACKEND == "cpu" else ())):
-            p = subprocess.Popen([build("test/local/api"), part], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for part, kill in ((part, kill) for part in ("api stuck", *endless) for kill in (False, True)):
+            program, *arguments = part.split()
+            p = subprocess.Popen([build("test/local/" + program), *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 text=True)
             line = p.stdout.readline()
             check(line == "stuck\n", f"said {line!r}")
             workers = children(d.pid)
             check(len(workers) == 1, f"{len(workers)} workers for one process")
             before = processor_seconds(workers[0])
-            time.sleep(2 if part == "stuck" else 0)  # a kernel is busy
+            time.sleep(2 if part == "api stuck" else 0)  # a kernel is busy
             used = processor_seconds(workers[0]) - before
             check(BACKEND != "cpu" or used < 0.2, f"waiting took {used} s of 2 s")
             if kill:
@@ -356,6 +359,19 @@ def stuck():
         check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
     if BACKEND == "cpu":  # what a GPU's driver does with a context that never gets done, nothing says
         run_api("stuck_ends")
+
+
+def endless_loops():
+    """A loop of a graph that never ends is ended as a kernel that never ends, with the error that says why."""
+    with daemon("--max-kernel-time", "1") as (d, env):
+        for shape in "kernel", "empty", "nested":
+            r = subprocess.run([build("test/local/conditionals"), "endless", shape, "wait"], env=env, stdout=subprocess.PIPE, text=True,
+                               timeout=LIMIT, check=False)
+            check(r.returncode == 0 and r.stdout == "stuck\n702\n", f"{shape}: {r.returncode}, {r.stdout}")
+        with open(d.log_path, encoding="utf-8") as f:
+            log = f.read()
+        check(log.count("a launch of a graph with conditional nodes ran for longer than 1 s") == 3, log)
+        check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
 
 
 def arrays():
@@ -579,7 +595,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration)}
