@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of waits, by the clock that nobody sets: a step of the real-time clock would lengthen a wait by as much. For
- * pthread_cond_clockwait() with CLOCK_MONOTONIC.
+ * Time and ends of waits, by the clock that nobody sets: a step of the real-time clock would lengthen a wait by as
+ * much. For pthread_cond_clockwait() with CLOCK_MONOTONIC.
  */
 #ifndef VCUDA_DEADLINE_H
 #define VCUDA_DEADLINE_H
 
 #include <stdint.h>
 #include <time.h>
+
+static inline uint64_t vcuda_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 /* The moment so many nanoseconds from now. */
 static inline struct timespec vcuda_deadline(uint64_t nanoseconds)

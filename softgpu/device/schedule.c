@@ -30,7 +30,8 @@
 #define SLICE_NS 2000000
 
 /* Kernels that wait for others hold their workers: so many more are started for the others, and rest so long. */
-#define MOST_EXTRA 126 /* a GPU runs 128 kernels at once */
+#define MOST_HELPERS 32                 /* may run kernels that have a worker already, and so may be lost for others */
+#define MOST_EXTRA (127 + MOST_HELPERS) /* a GPU runs 128 kernels at once */
 #define EXTRA_REST_NS 200000000
 
 /*
@@ -157,14 +158,6 @@ void softgpu_wake_waiters(void)
 {
 	if (waiting)
 		pthread_cond_broadcast(&done);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void make_ready(struct softgpu_op *op)
@@ -430,7 +423,7 @@ static void run(struct softgpu_op *op, bool slice)
 	}
 	op->active++;
 	softgpu_unlock();
-	start = last = several ? now_ns() : 0;
+	start = last = several ? vcuda_now_ns() : 0;
 	for (;;) {
 		uint64_t unit = __atomic_fetch_add(&op->claimed, chunk, __ATOMIC_RELAXED);
 
@@ -438,7 +431,7 @@ static void run(struct softgpu_op *op, bool slice)
 			op->run(op, unit, op->units - unit < chunk ? op->units - unit : chunk);
 		if (claimed_all(op))
 			break;
-		now = several ? now_ns() : 0;
+		now = several ? vcuda_now_ns() : 0;
 		if ((slice && now - start > SLICE_NS) || softgpu_is_held())
 			break;
 		chunk = next_chunk(op, chunk, now - last);
@@ -512,15 +505,23 @@ void softgpu_wait(const struct softgpu_scope *scope)
 	}
 }
 
-static struct softgpu_op *next_ready(void)
+static struct softgpu_op *next_ready(bool alone)
 {
 	vcuda_list_for_each (node, &ready) {
 		struct softgpu_op *op = container_of(node, struct softgpu_op, ready);
 
-		if (has_work(op))
+		if (has_work(op) && !(alone && op->active))
 			return op;
 	}
 	return NULL;
+}
+
+/* For a worker beyond the device's number, beside so many others. */
+static struct softgpu_op *next_for_extra(unsigned int others)
+{
+	struct softgpu_op *op = next_ready(true);
+
+	return op || others >= MOST_HELPERS ? op : next_ready(false);
 }
 
 /* Waits for something to become ready. A worker beyond the device's number does so for a while only; false: in vain. */
@@ -537,7 +538,7 @@ static bool rest(bool is_extra)
 		pthread_cond_wait(&work, &lock);
 	}
 	idle--;
-	return !error || next_ready();
+	return !error || (is_extra ? next_for_extra(extra - 1) : next_ready(false));
 }
 
 static void *worker(void *is_extra)
@@ -548,7 +549,7 @@ static void *worker(void *is_extra)
 	do {
 		struct softgpu_op *op;
 
-		while ((op = next_ready())) {
+		while ((op = is_extra ? next_for_extra(extra - 1) : next_ready(false))) {
 			/* Streams of one priority take turns. */
 			vcuda_list_remove(&op->ready);
 			make_ready(op);
@@ -591,7 +592,7 @@ uint64_t softgpu_worker_stalled(void)
 	uint64_t wait;
 
 	/* While it is another VM's turn, one more would only wait. */
-	if (!idle && extra < MOST_EXTRA && !softgpu_is_held() && next_ready() && start_worker(true))
+	if (!idle && extra < MOST_EXTRA && !softgpu_is_held() && next_for_extra(extra) && start_worker(true))
 		extra++;
 	wait = (uint64_t)extra * WAIT_NS_OF_EXTRA;
 	return wait < MOST_WAIT_NS ? wait : MOST_WAIT_NS;

@@ -6,6 +6,7 @@
 
 #include "device/context.h"
 #include "device/device.h"
+#include "common/deadline.h"
 #include "common/start-thread.h"
 
 #define LEAST_STEP_NS 1000000
@@ -15,14 +16,6 @@
 #define MOST_STEP_OF_TURN_NS 2000000
 
 static struct vcuda_list running = VCUDA_LIST_INIT(running);
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context)
 {
@@ -82,7 +75,7 @@ static void look(uint64_t passed)
 static void *watch(void *unused)
 {
 	uint64_t most = softgpu_takes_turns() ? MOST_STEP_OF_TURN_NS : MOST_STEP_NS;
-	uint64_t step = softgpu_device()->time_limit_ns / 8, last = now_ns(), now;
+	uint64_t step = softgpu_device()->time_limit_ns / 8, last = vcuda_now_ns(), now;
 	struct timespec pause;
 
 	(void)unused;
@@ -90,7 +83,7 @@ static void *watch(void *unused)
 	pause = (struct timespec){0, (long)step};
 	for (;; last = now) {
 		nanosleep(&pause, NULL);
-		now = now_ns();
+		now = vcuda_now_ns();
 		if (softgpu_is_held())
 			continue;
 		softgpu_lock();

@@ -357,7 +357,23 @@ bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch 
 	return launch->serial && t->serial == launch->serial && t->full == full->code;
 }
 
-enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool at_hand)
+/*
+ * Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. Those of other
+ * launches do not wait for what a cooperative launch has, which may wait for them.
+ */
+static uint64_t most_for(const struct ptx_launch *launch, enum ptx_share share)
+{
+	uint64_t reserved;
+
+	if (share == PTX_TWICE || launch->workspace)
+		return 2 * limit;
+	pthread_mutex_lock(&account.lock);
+	reserved = account.reserved < limit ? account.reserved : limit;
+	pthread_mutex_unlock(&account.lock);
+	return reserved + (share == PTX_HALF ? limit / 2 : limit);
+}
+
+enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, enum ptx_share share)
 {
 	const struct ptx_machine_code *full;
 	struct need n;
@@ -370,8 +386,7 @@ enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_laun
 	full = __atomic_load_n(&launch->binary->full, __ATOMIC_ACQUIRE);
 	n = need_of(launch, full);
 	bytes = missing(t, &n);
-	/* Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. */
-	if (bytes && !take(t, bytes, at_hand || launch->workspace ? 2 * limit : limit))
+	if (bytes && !take(t, bytes, most_for(launch, share)))
 		return is_hopeless(t, launch) ? PTX_TOO_MUCH : PTX_NOT_NOW;
 	ok = map(t, &n);
 	if (bytes)

@@ -292,7 +292,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 		ptx_barrier_reset(t);
 	if (!ptx_memory_is_prepared(t, launch)) {
 		/* the code may be another one than that which the memory was provided for */
-		if (ptx_memory_provide(t, launch, true) != PTX_PROVIDED)
+		if (ptx_memory_provide(t, launch, PTX_TWICE) != PTX_PROVIDED)
 			return false;
 		ptx_memory_prepare(t, launch);
 	}
@@ -369,7 +369,7 @@ static bool claim_block(struct residents *r)
 	struct ptx_thread *t = find_idle(r);
 	uint64_t index;
 
-	if (!t || ptx_memory_provide(t, r->launch, false) != PTX_PROVIDED)
+	if (!t || ptx_memory_provide(t, r->launch, PTX_HALF) != PTX_PROVIDED)
 		return true;
 	if (r->launch->claim(r->launch->owner, &index))
 		return begin_beside(r, index);
@@ -399,7 +399,7 @@ static bool begin_next(struct residents *r)
 
 	if (ends_here(r))
 		return false;
-	while ((provided = ptx_memory_provide(r->first, r->launch, false)) == PTX_NOT_NOW) {
+	while ((provided = ptx_memory_provide(r->first, r->launch, PTX_WHOLE)) == PTX_NOT_NOW) {
 		if (__atomic_load_n(r->launch->cancel ? r->launch->cancel : &never, __ATOMIC_RELAXED))
 			return cancelled(r);
 		if (r->launch->stalled)
@@ -470,7 +470,7 @@ static bool begin_companion(struct residents *r, const struct ptx_thread *t)
 	r->companions--;
 	other = find_idle(r);
 	if (other && ptx_thread_reserve(other, t->warp_count)) {
-		if (ptx_memory_provide(other, r->launch, false) == PTX_PROVIDED && begin_in(r, other, r->next)) {
+		if (ptx_memory_provide(other, r->launch, PTX_HALF) == PTX_PROVIDED && begin_in(r, other, r->next)) {
 			r->next++;
 			return true;
 		}

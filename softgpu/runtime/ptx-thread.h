@@ -138,11 +138,18 @@ enum ptx_provided {
 	PTX_TOO_MUCH,
 };
 
+/* How much of the limit blocks may have together for one more to begin. */
+enum ptx_share {
+	PTX_HALF,  /* beside other blocks of its OS thread: the rest is for launches that these may wait for */
+	PTX_WHOLE, /* an OS thread's only one */
+	PTX_TWICE, /* it must go on */
+};
+
 /*
- * Maps the memory that a block of the launch needs. at_hand: up to twice the limit, for blocks that must go on. Then
- * ptx_memory_prepare() tells the block's context.
+ * Maps the memory that a block of the launch needs, if that fits into the share. Then ptx_memory_prepare() tells the
+ * block's context.
  */
-enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, bool at_hand);
+enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, enum ptx_share share);
 void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
 /* A larger stack for a warp of a block at hand. */
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);

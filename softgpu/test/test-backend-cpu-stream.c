@@ -347,6 +347,74 @@ static void test_more_kernels_than_workers(void **state)
 	munmap(gate, 4096);
 }
 
+/* meet: each block counts itself in p[1], and waits until p[0] is not 0. tell: p[0] is 1, behind a barrier. */
+static const char meet_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry meet(.param .u64 p)\n{\n	.reg .pred %p; .reg .b32 %r<3>; .reg .b64 %rd<2>;\n"
+	"	ld.param.u64 %rd1, [p];\n	mov.u32 %r1, %tid.x;\n	setp.ne.u32 %p, %r1, 0;\n	@%p bra "
+	"AGAIN;\n"
+	"	red.global.add.u32 [%rd1+4], 1;\nAGAIN:\n	ld.volatile.global.u32 %r1, [%rd1];\n"
+	"	setp.eq.u32 %p, %r1, 0;\n	@%p bra AGAIN;\n	ret;\n}\n"
+	".visible .entry tell(.param .u64 p)\n{\n	.reg .b64 %rd<2>;\n	ld.param.u64 %rd1, [p];\n	"
+	"bar.sync 0;\n"
+	"	st.volatile.global.u32 [%rd1], 1;\n	ret;\n}\n";
+
+/* Until no more blocks begin: the longer the looks, the surer it is that they have all that they may have. */
+static void wait_until_settled(const uint32_t *count, uint32_t least)
+{
+	uint32_t last = 0;
+
+	for (int same = 0; same < 300; same++) {
+		uint32_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
+
+		if (now != last || now < least)
+			same = 0;
+		last = now;
+		usleep(1000);
+	}
+}
+
+/*
+ * Grids of more blocks than the memory of blocks holds wait for one that comes last, whose block needs more memory than
+ * any of theirs.
+ */
+static void wait_for_last(unsigned int kernels, unsigned int blocks, unsigned int threads)
+{
+	uint32_t *gate = shared_word();
+	uint64_t address = (uint64_t)(uintptr_t)gate;
+	void *params[] = {&address};
+	CUstream streams[128], last = stream(CU_STREAM_NON_BLOCKING);
+	CUmodule module;
+
+	assert_true(kernels <= 128);
+	assert_int_equal(cuda->cuModuleLoadData(&module, meet_ptx), CUDA_SUCCESS);
+	for (unsigned int n = 0; n < kernels; n++) {
+		streams[n] = stream(CU_STREAM_NON_BLOCKING);
+		assert_int_equal(launch(function(module, "meet"), blocks, threads, streams[n], params), CUDA_SUCCESS);
+	}
+	wait_until_settled(gate + 1, kernels);
+	assert_int_equal(launch(function(module, "tell"), 1, 1024, last, params), CUDA_SUCCESS);
+	assert_int_equal(query_until_done(last), CUDA_SUCCESS);
+	for (unsigned int n = 0; n < kernels; n++)
+		assert_int_equal(query_until_done(streams[n]), CUDA_SUCCESS);
+	assert_int_equal(gate[1], kernels * blocks);
+	assert_int_equal(cuda->cuMemHostUnregister(gate), CUDA_SUCCESS);
+	munmap(gate, 4096);
+}
+
+static void test_memory_for_last(void **state)
+{
+	(void)state;
+	wait_for_last(6, 300, 256);
+}
+
+/* As many grids as a GPU runs at once. */
+static void test_worker_for_last(void **state)
+{
+	(void)state;
+	wait_for_last(127, 400, 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +425,8 @@ int main(void)
 		IN_CONTEXT(test_threads),
 		IN_CONTEXT(test_concurrent_kernels),
 		IN_CONTEXT(test_more_kernels_than_workers),
+		IN_CONTEXT(test_memory_for_last),
+		IN_CONTEXT(test_worker_for_last),
 	};
 
 	init_device();

@@ -76,7 +76,7 @@ static uint64_t stalled(void *owner)
 	return 0;
 }
 
-/* Of 16 blocks that wait, three fit. All of them end. */
+/* Of 16 blocks that wait beside one another, three fit into half of the memory. All of them end. */
 static void fewer_blocks(void **state)
 {
 	struct ptx_launch l;
@@ -90,7 +90,7 @@ static void fewer_blocks(void **state)
 	l.resident = 16;
 	claimed = 1;
 	stalls = 0;
-	ptx_limit_memory(4 * each - 1);
+	ptx_limit_memory(8 * each - 1);
 	assert_true(ptx_run_blocks(&l, 0, 1, &fault));
 	while (claimed < 16)
 		assert_true(ptx_run_blocks(&l, claimed++, 1, &fault));
