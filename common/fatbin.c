@@ -10,6 +10,7 @@
 #include <zstd.h>
 
 #define MAX_BYTES (256u << 20)
+#define MAX_REGISTERS 255
 
 #define FLAG_LZ4 0x2000u
 #define FLAG_ZSTD 0x8000u
@@ -72,18 +73,44 @@ bool fatbin_next_container(struct fatbin_reader *reader)
 	return fatbin_open(reader, reader->end, (size_t)(reader->limit - reader->end)) == 0;
 }
 
-/* Whether the compiler's options say that the entry waits for a device linker. */
-static bool has_compile_only(const uint8_t *entry, const struct header *h)
+/* An option among the compiler's options of an entry, and in `left` the bytes behind it. NULL: it is not there. */
+static const uint8_t *find_option(const uint8_t *entry, const struct header *h, const char *option, size_t *left)
 {
-	static const char option[] = "--compile-only";
+	const uint8_t *found;
 	uint32_t where[2];
 
 	if (h->options == 0 || h->options > h->header_bytes - sizeof(where))
-		return false;
+		return NULL;
 	memcpy(where, entry + h->options, sizeof(where));
 	if (where[0] > h->header_bytes || where[1] > h->header_bytes - where[0])
-		return false;
-	return memmem(entry + where[0], where[1], option, sizeof(option) - 1) != NULL;
+		return NULL;
+	found = memmem(entry + where[0], where[1], option, strlen(option));
+	if (!found)
+		return NULL;
+	found += strlen(option);
+	*left = (size_t)(entry + where[0] + where[1] - found);
+	return found;
+}
+
+/* Whether the entry waits for a device linker. */
+static bool has_compile_only(const uint8_t *entry, const struct header *h)
+{
+	size_t left;
+
+	return find_option(entry, h, "--compile-only", &left) != NULL;
+}
+
+/* nvcc's -maxrregcount. A number that no compiler takes counts as no bound. */
+static unsigned int register_bound(const uint8_t *entry, const struct header *h)
+{
+	const uint8_t *at;
+	unsigned int bound = 0;
+	size_t left;
+
+	at = find_option(entry, h, "-maxrregcount=", &left);
+	for (size_t n = 0; at && n < left && at[n] >= '0' && at[n] <= '9' && bound <= MAX_REGISTERS; n++)
+		bound = bound * 10 + (at[n] - '0');
+	return bound <= MAX_REGISTERS ? bound : 0;
 }
 
 int fatbin_next(struct fatbin_reader *reader, struct fatbin_entry *entry)
@@ -104,6 +131,7 @@ int fatbin_next(struct fatbin_reader *reader, struct fatbin_entry *entry)
 		.arch_specific = h.flags & FLAG_ARCH,
 		.family_specific = h.flags & FLAG_FAMILY,
 		.relocatable = has_compile_only(reader->at, &h),
+		.max_registers = register_bound(reader->at, &h),
 		.lz4 = h.flags & FLAG_LZ4,
 		.zstd = h.flags & FLAG_ZSTD,
 		.payload = reader->at + h.header_bytes,

@@ -24,6 +24,7 @@ struct fatbin_entry {
 	bool arch_specific;   /* sm_90a: for exactly this architecture */
 	bool family_specific; /* sm_100f: for this major number only */
 	bool relocatable;     /* made with -rdc=true: needs a device linker */
+	unsigned int max_registers; /* of a thread, as the compiler was told; 0: no bound */
 	bool lz4, zstd;
 	const uint8_t *payload;
 	size_t stored_bytes; /* of the payload as it is stored, without padding */

@@ -8,6 +8,8 @@
 
 /* What a device of 65536 registers gives each of 1024 threads. */
 #define MOST_REGISTERS 64
+#define ALL_REGISTERS 65536u
+#define WARP 32u
 /* More than any kernel can have. */
 #define MOST_BYTES (1ull << 40)
 
@@ -134,6 +136,20 @@ bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t l
 	return true;
 }
 
+/*
+ * What a thread may have by the kernel's own directives: .maxnreg, and .minnctapersm blocks of .maxntid threads on a
+ * multiprocessor, which natively the compiler sees to. UINT32_MAX: no bound. A number of blocks that no multiprocessor
+ * has counts as none.
+ */
+static uint32_t directed_registers(const struct ptx_function *fn)
+{
+	uint64_t threads = ((uint64_t)fn->maxntid + WARP - 1) / WARP * WARP * fn->minnctapersm;
+	uint32_t bound = fn->maxnreg ? fn->maxnreg : UINT32_MAX;
+	uint32_t each = threads && threads <= ALL_REGISTERS ? (uint32_t)(ALL_REGISTERS / threads) & ~7u : 0;
+
+	return each && each < bound ? each : bound;
+}
+
 bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 {
 	if (facts->count != m->body_count)
@@ -146,10 +162,11 @@ bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 	for (uint32_t k = 0; k < m->kernel_count; k++) {
 		const struct fact *f = &facts->list[m->kernels[k].function->number];
 		struct ptx_kernel_info *info = &m->kernels[k].info;
+		uint32_t bound = directed_registers(m->kernels[k].function);
 
 		info->static_shared = f->static_shared;
 		info->local_bytes = f->local_bytes;
-		info->registers = f->registers;
+		info->registers = f->registers < bound ? f->registers : bound;
 		info->uses_dynamic_shared = f->dynamic_shared || m->dynamic_shared;
 		info->uses_heap = m->uses_heap;
 		info->ptx_version = m->version;

@@ -225,6 +225,7 @@ struct ptx_function {
 	uint32_t label_count;
 	uint64_t local_bytes;
 	uint32_t maxntid;
+	uint32_t maxnreg, minnctapersm; /* 0: not said */
 	bool dynamic_shared;
 };
 

@@ -89,7 +89,7 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 	return list;
 }
 
-/* What changes nothing here: bounds that registers and blocks of an SM have on a GPU. */
+/* What changes nothing here, or only what is reported of the kernel. */
 static bool is_hint(const struct ptx_token *token)
 {
 	static const char *const hints[] = {".minnctapersm", ".maxnctapersm", ".maxnreg",
@@ -110,12 +110,27 @@ static uint64_t times(struct ptx_parser *p, uint64_t product, uint64_t value)
 	return __builtin_mul_overflow(product, value, &product) || product > UINT32_MAX ? UINT32_MAX : product;
 }
 
+/* A directive with the product of its numbers. */
+static void set_tuning(struct ptx_parser *p, struct ptx_function *fn, const struct ptx_token *directive,
+		       uint64_t product)
+{
+	if (ptx_token_is(directive, ".maxntid") || ptx_token_is(directive, ".reqntid"))
+		fn->maxntid = (uint32_t)product;
+	else if (ptx_token_is(directive, ".maxnreg"))
+		fn->maxnreg = (uint32_t)product;
+	else if (ptx_token_is(directive, ".minnctapersm"))
+		fn->minnctapersm = (uint32_t)product;
+	else if (ptx_token_is(directive, ".reqnctapercluster") && product != 1)
+		ptx_parse_fail(p, PTX_NOT_SUPPORTED, "clusters of more than one block are not supported");
+}
+
 /* .maxntid 256, 1, 1 and the like, between a function's head and its body. */
 static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 {
 	while (p->token.kind == PTX_TOK_NAME && p->token.text[0] == '.') {
 		bool maxntid = ptx_token_is(&p->token, ".maxntid") || ptx_token_is(&p->token, ".reqntid");
 		bool cluster = ptx_token_is(&p->token, ".reqnctapercluster"), pragma = ptx_token_is(&p->token, ".pragma");
+		const struct ptx_token directive = p->token;
 		uint64_t product = 1, value;
 
 		if (ptx_token_is(&p->token, ".noreturn"))
@@ -132,10 +147,7 @@ static void parse_tuning(struct ptx_parser *p, struct ptx_function *fn)
 			else
 				ptx_parse_next(p);
 		}
-		if (maxntid)
-			fn->maxntid = (uint32_t)product;
-		if (cluster && product != 1)
-			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "clusters of more than one block are not supported");
+		set_tuning(p, fn, &directive, product);
 		if (pragma && !ptx_parse_expect(p, ';'))
 			return;
 	}

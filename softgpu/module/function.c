@@ -31,6 +31,7 @@ CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CU
 	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
 				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
 				 : 0;
+	f->registers = softgpu_register_bound(m->program.max_registers, f->info->registers);
 	f->carveout = -1;
 	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION)) {
 		free(f);
@@ -85,7 +86,7 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 		*value = (int)info->local_bytes;
 		break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*value = (int)info->registers;
+		*value = (int)f->registers;
 		break;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* the virtual architecture that it was compiled for */
 		*value = (int)info->target_sm;
@@ -219,8 +220,7 @@ size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int th
 	if (threads > max_threads(f) || shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
 		return 0;
 	blocks = least(blocks, blocks_by_memory(f, threads, shared));
-	blocks = least(blocks,
-		       SOFTGPU_REGISTERS / (warps * SOFTGPU_WARP * (f->info->registers ? f->info->registers : 1)));
+	blocks = least(blocks, SOFTGPU_REGISTERS / (warps * SOFTGPU_WARP * (f->registers ? f->registers : 1)));
 	return least(blocks, SOFTGPU_SHARED_PER_SM / (shared + SOFTGPU_SHARED_RESERVED));
 }
 

@@ -139,6 +139,7 @@ static CUresult add(struct softgpu_image *image, const struct survey *s)
 	}
 	image->bytes += length;
 	image->relocatable |= entry->relocatable;
+	image->max_registers = softgpu_register_bound(image->max_registers, entry->max_registers);
 	image->part[image->count].text = text;
 	image->part[image->count].beside_machine_code = s->elf;
 	image->part[image->count].for_machine_code = s->stands_in;
@@ -256,6 +257,7 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 	image->count = 0;
 	image->bytes = 0;
 	image->relocatable = false;
+	image->max_registers = 0;
 	if (!data)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (bound && bound < FATBIN_HEADER_BYTES)

@@ -15,6 +15,7 @@ struct softgpu_image {
 	unsigned int count;
 	size_t bytes; /* of all parts */
 	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
+	unsigned int max_registers; /* of a thread of any kernel, as its compiler was told; 0: no bound */
 	struct {
 		char *text; /* NUL-terminated */
 		size_t length;
@@ -22,6 +23,12 @@ struct softgpu_image {
 		bool for_machine_code;    /* it is for a newer device, and stands in for machine code for this one */
 	} part[SOFTGPU_IMAGE_TEXTS];
 };
+
+/* The lower one of two bounds, of which 0 is none. */
+static inline unsigned int softgpu_register_bound(unsigned int a, unsigned int b)
+{
+	return a && (!b || a < b) ? a : b;
+}
 
 /*
  * CUDA_SUCCESS, or the driver's error for such an image, with a line in the log that says why. Takes the thread's image

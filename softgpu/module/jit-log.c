@@ -13,7 +13,6 @@ CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, c
 	*log = (struct softgpu_jit_log){0};
 	if (count && (!options || !values))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The others tune a compiler that is not this one. */
 	for (unsigned int i = 0; i < count; i++) {
 		if ((unsigned int)options[i] >= CU_JIT_NUM_OPTIONS)
 			return CUDA_ERROR_INVALID_VALUE;
@@ -34,6 +33,16 @@ CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, c
 		*errors = 0;
 	}
 	return CUDA_SUCCESS;
+}
+
+unsigned int softgpu_jit_max_registers(unsigned int count, const CUjit_option *options, void **values)
+{
+	unsigned int bound = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		if (options[i] == CU_JIT_MAX_REGISTERS)
+			bound = (unsigned int)(uintptr_t)values[i];
+	return bound;
 }
 
 void softgpu_jit_log_resume(const struct softgpu_jit_log *log)

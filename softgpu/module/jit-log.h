@@ -16,6 +16,12 @@ struct softgpu_jit_log {
 CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, const CUjit_option *options,
 			      void **values);
 
+/*
+ * The bound of a thread's registers among checked options; 0: there is none. Other options tune a compiler that is not
+ * this one.
+ */
+unsigned int softgpu_jit_max_registers(unsigned int count, const CUjit_option *options, void **values);
+
 /* Between these two what the thread logs is kept, behind what was kept before. */
 void softgpu_jit_log_resume(const struct softgpu_jit_log *log);
 void softgpu_jit_log_pause(struct softgpu_jit_log *log);

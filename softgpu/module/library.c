@@ -15,7 +15,8 @@ struct CUlib_st {
 	struct softgpu_managed managed;
 };
 
-static CUresult load(CUlibrary *library, const void *code)
+/* `max_registers`: the caller's bound, 0 if there is none. */
+static CUresult load(CUlibrary *library, const void *code, unsigned int max_registers)
 {
 	struct CUlib_st *l = calloc(1, sizeof(*l));
 	CUresult result;
@@ -27,6 +28,7 @@ static CUresult load(CUlibrary *library, const void *code)
 	result = softgpu_image_read(code, &l->image);
 	if (result != CUDA_SUCCESS)
 		goto free_library;
+	l->image.max_registers = softgpu_register_bound(l->image.max_registers, max_registers);
 	result = softgpu_program_parse(&l->image, &l->spare);
 	if (result != CUDA_SUCCESS)
 		goto free_image;
@@ -66,7 +68,7 @@ CUresult softgpu_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
 	result = softgpu_jit_log_begin(&log, numJitOptions, jitOptions, jitOptionsValues);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = load(library, code);
+	result = load(library, code, softgpu_jit_max_registers(numJitOptions, jitOptions, jitOptionsValues));
 	softgpu_jit_log_end(&log);
 	return result;
 }

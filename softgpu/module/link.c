@@ -40,7 +40,7 @@ struct ptx_container {
 	uint32_t sm, name, name_bytes;
 	uint64_t flags, reserved, unpacked;
 	uint32_t option_offset, option_bytes;
-	char option[16];
+	char option[40];
 	char text[];
 };
 
@@ -48,6 +48,8 @@ struct ptx_container {
 struct link {
 	char *data; /* the result's header, the empty container, and what was added */
 	size_t bytes;
+	unsigned int max_registers; /* of the program's options, the lowest; 0: none */
+	bool complete;
 	struct softgpu_jit_log log;
 };
 
@@ -105,7 +107,8 @@ static unsigned int directive(const char *text, const char *name)
 	return at ? (unsigned int)strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
-static CUresult append_text(struct link *l, const char *data, size_t bytes)
+/* `max_registers`: 0, or a bound that the whole result then has. */
+static CUresult append_bounded_text(struct link *l, const char *data, size_t bytes, unsigned int max_registers)
 {
 	size_t length = strnlen(data, bytes), room = (length + 8) & ~(size_t)7;
 	struct ptx_container *c = calloc(1, sizeof(*c) + room);
@@ -123,10 +126,27 @@ static CUresult append_text(struct link *l, const char *data, size_t bytes)
 	c->flags = FLAGS_LINUX_64;
 	c->options = offsetof(struct ptx_container, option_offset) - sizeof(c->head);
 	c->option_offset = offsetof(struct ptx_container, option) - sizeof(c->head);
-	c->option_bytes = (uint32_t)snprintf(c->option, sizeof(c->option), "--compile-only");
+	c->option_bytes =
+		(uint32_t)snprintf(c->option, sizeof(c->option),
+				   max_registers ? "--compile-only -maxrregcount=%u" : "--compile-only", max_registers);
 	result = append(l, c, sizeof(*c) + room);
 	free(c);
 	return result;
+}
+
+static CUresult append_text(struct link *l, const char *data, size_t bytes)
+{
+	return append_bounded_text(l, data, bytes, 0);
+}
+
+/* A text without code carries the bound of the options. */
+static CUresult append_bound(struct link *l)
+{
+	static const char nothing[] = ".version 6.4\n.target sm_70\n.address_size 64\n";
+
+	if (!l->max_registers)
+		return CUDA_SUCCESS;
+	return append_bounded_text(l, nothing, sizeof(nothing), l->max_registers);
 }
 
 /* What NVRTC gives for machine code where nothing runs that (the guest's compute-cache.c). */
@@ -208,6 +228,8 @@ CUresult softgpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *o
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = softgpu_jit_log_open(&l->log, numOptions, options, optionValues);
 	if (result == CUDA_SUCCESS)
+		l->max_registers = softgpu_jit_max_registers(numOptions, options, optionValues);
+	if (result == CUDA_SUCCESS)
 		result = append(l, heads, sizeof(heads));
 	if (result == CUDA_SUCCESS)
 		result = softgpu_enter(&context);
@@ -221,7 +243,7 @@ CUresult softgpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *o
 	return CUDA_SUCCESS;
 }
 
-/* Options for one part tune a compiler that is not this one. */
+/* A bound of registers of one part becomes that of all. */
 CUresult softgpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size, void *name, unsigned int numOptions,
 				  void *options, void *optionValues)
 {
@@ -240,6 +262,9 @@ CUresult softgpu_cuLinkAddData_v2(void *state, int type, void *data, size_t size
 		result = check(l, before, (CUjitInputType)type, name);
 	if (result != CUDA_SUCCESS)
 		cut(l, before);
+	else if (options && optionValues)
+		l->max_registers = softgpu_register_bound(l->max_registers,
+							  softgpu_jit_max_registers(numOptions, options, optionValues));
 	softgpu_jit_log_pause(&l->log);
 	return result;
 }
@@ -274,9 +299,12 @@ CUresult softgpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
 		return CUDA_ERROR_INVALID_HANDLE;
 	softgpu_jit_log_resume(&l->log);
 	result = link_all(l);
+	if (result == CUDA_SUCCESS && !l->complete)
+		result = append_bound(l);
 	softgpu_jit_log_end(&l->log);
 	if (result != CUDA_SUCCESS)
 		return result;
+	l->complete = true;
 	head = (struct container *)(void *)l->data;
 	head->size = l->bytes - sizeof(*head);
 	*(void **)cubinOut = l->data;

@@ -70,6 +70,7 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 	unsigned int count = image->relocatable ? 1 : image->count;
 
 	program->count = 0;
+	program->max_registers = image->max_registers;
 	if (!count_bytes(program, text_bytes(image))) {
 		softgpu_program_free(program);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -376,7 +377,8 @@ size_t softgpu_module_constants(const struct CUmod_st *m)
 	return bytes;
 }
 
-CUresult softgpu_cuModuleLoadData(CUmodule *module, const void *data)
+/* `max_registers`: the caller's bound, 0 if there is none. */
+static CUresult load(CUmodule *module, const void *data, unsigned int max_registers)
 {
 	struct softgpu_program program;
 	struct softgpu_image image;
@@ -392,6 +394,7 @@ CUresult softgpu_cuModuleLoadData(CUmodule *module, const void *data)
 	result = softgpu_image_read(data, &image);
 	if (result != CUDA_SUCCESS)
 		return result;
+	image.max_registers = softgpu_register_bound(image.max_registers, max_registers);
 	result = softgpu_program_parse(&image, &program);
 	softgpu_image_free(&image);
 	if (result != CUDA_SUCCESS)
@@ -403,6 +406,11 @@ CUresult softgpu_cuModuleLoadData(CUmodule *module, const void *data)
 	return result;
 }
 
+CUresult softgpu_cuModuleLoadData(CUmodule *module, const void *data)
+{
+	return load(module, data, 0);
+}
+
 CUresult softgpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned int count, CUjit_option *options,
 				    void **values)
 {
@@ -411,7 +419,7 @@ CUresult softgpu_cuModuleLoadDataEx(CUmodule *module, const void *data, unsigned
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = softgpu_cuModuleLoadData(module, data);
+	result = load(module, data, softgpu_jit_max_registers(count, options, values));
 	softgpu_jit_log_end(&log);
 	return result;
 }

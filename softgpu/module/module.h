@@ -16,6 +16,7 @@
 struct softgpu_program {
 	unsigned int count;
 	uint64_t bytes; /* of text, which the parts keep */
+	unsigned int max_registers; /* of a thread; 0: no bound */
 	struct ptx_module *part[SOFTGPU_IMAGE_TEXTS];
 };
 
@@ -76,6 +77,7 @@ struct CUfunc_st {
 	struct vcuda_list node; /* in the module */
 	struct ptx_kernel *kernel;
 	const struct ptx_kernel_info *info;
+	unsigned int registers;            /* of a thread, within all bounds */
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */
 	int carveout;                      /* a hint, kept for the program */
 	const struct ptx_binary *prepared; /* for this block shape */
