@@ -377,7 +377,7 @@ def graph_and_gradient(wp):
 
 @part("warp")
 def tiles(wp):
-    from warp_kernels import tile_product
+    from warp_tiles import tile_product
     a, b = numbers(32, 32), numbers(32, 32, seed=2)
     c = wp.zeros((32, 32), dtype=float, device="cuda")
     wp.launch_tiled(tile_product, dim=(2, 2), inputs=[wp.array(a, device="cuda"), wp.array(b, device="cuda"), c], block_dim=64, device="cuda")
@@ -502,6 +502,12 @@ def rays(mesh: wp.uint64, p: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)
     if q.result:
         out[i] = q.t
 
+"""
+
+# In a module of its own: products of tiles are linked by nvJitLink, into machine code.
+WARP_TILES = """
+import warp as wp
+
 
 @wp.kernel
 def tile_product(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), c: wp.array2d(dtype=float)):
@@ -516,10 +522,11 @@ def tile_product(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), c: wp.a
 
 
 def write_warp_kernels():
-    """Warp reads the source of kernels from a file."""
+    """Warp reads the source of kernels from files."""
     folder = tempfile.mkdtemp(prefix="warp-kernels-")
-    with open(os.path.join(folder, "warp_kernels.py"), "w", encoding="utf-8") as f:
-        f.write(WARP_KERNELS)
+    for name, text in (("warp_kernels", WARP_KERNELS), ("warp_tiles", WARP_TILES)):
+        with open(os.path.join(folder, f"{name}.py"), "w", encoding="utf-8") as f:
+            f.write(text)
     return folder
 
 
