@@ -169,8 +169,9 @@ bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 		info->registers = f->registers < bound ? f->registers : bound;
 		info->uses_dynamic_shared = f->dynamic_shared || m->dynamic_shared;
 		info->uses_heap = m->uses_heap;
-		info->ptx_version = m->version;
-		info->target_sm = m->target;
+		/* another text of the module may be newer, as that of cudadevrt is */
+		info->ptx_version = m->kernels[k].function->version;
+		info->target_sm = m->kernels[k].function->target;
 	}
 	return true;
 }

@@ -209,6 +209,7 @@ struct ptx_function {
 	const char *name;
 	struct ptx_module *module;
 	bool entry, defined, noreturn;
+	unsigned version, target; /* of its text; 0: the text does not say */
 	bool recursive; /* may be called again before it has returned */
 	unsigned line;
 	uint32_t number; /* of its body, in order of the texts */

@@ -339,6 +339,8 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 		return ptx_parse_no_memory(p);
 	fn->module = m;
 	fn->entry = entry;
+	fn->version = p->dialect.version;
+	fn->target = p->dialect.target;
 	if (!parse_head(p, fn, &name, &length))
 		return false;
 	/* the function's own name must outlive its parameters' scope: close it, declare, open it again */

@@ -309,6 +309,31 @@ static void module_is_described(void **state)
 	ptx_module_destroy(m);
 }
 
+/* Of texts that are linked each has its own version and target, the second time too, when no bodies are read. */
+static void linked_texts_are_described(void **state)
+{
+	static const char *const words[] = {
+		".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry old()\n{\nret;\n}\n",
+		".version 9.0\n.target sm_121\n.address_size 64\n.visible .entry new()\n{\nret;\n}\n",
+	};
+	const struct ptx_text texts[] = {{words[0], strlen(words[0])}, {words[1], strlen(words[1])}};
+	const struct ptx_kernel_info *info;
+	struct ptx_module *m;
+	struct ptx_error error;
+
+	(void)state;
+	for (int n = 0; n < 2; n++) {
+		assert_int_equal(ptx_module_link(texts, 2, &m, &error), PTX_OK);
+		info = ptx_kernel_info(ptx_module_find_kernel(m, "old"));
+		assert_int_equal(info->ptx_version, 70);
+		assert_int_equal(info->target_sm, 75);
+		info = ptx_kernel_info(ptx_module_find_kernel(m, "new"));
+		assert_int_equal(info->ptx_version, 90);
+		assert_int_equal(info->target_sm, 121);
+		ptx_module_destroy(m);
+	}
+}
+
 static void accept(const char *text)
 {
 	struct ptx_error error;
@@ -432,6 +457,7 @@ int main(void)
 		cmocka_unit_test(products_of_threads),
 		cmocka_unit_test(sums_of_sizes_do_not_overflow),
 		cmocka_unit_test(module_is_described),
+		cmocka_unit_test(linked_texts_are_described),
 		cmocka_unit_test(shared_by_use),
 		cmocka_unit_test(mutated),
 		cmocka_unit_test(limits),
