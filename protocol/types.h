@@ -50,8 +50,13 @@ typedef struct vcuda_host_info {
 	uint64_t arena_start, arena_length; /* where mapping_create addresses must lie */
 	char backend[16];		/* "cpu", "cuda" */
 	uint32_t pid;			/* the worker's, for messages */
-	uint32_t reserved;
+	uint32_t features;		/* VCUDA_FEATURE_..., 0 from an older worker */
 } vcuda_host_info;
+
+/* vcudaMemHostAccess is there: guest memory in the arena can be a reservation's. */
+#define VCUDA_FEATURE_HOST_MEMORY 1u
+/* vcudaMemPlace is there: guest memory can be mapped in a reservation of the device's as well. */
+#define VCUDA_FEATURE_PLACES 2u
 
 /*
  * The compiler's options whose values are numbers, by CUjit_option: they go to the worker. The others are buffers of

@@ -26,7 +26,7 @@
 	X(cuMemPoolTrimTo) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute) X(cuDeviceGetDefaultMemPool) \
 	X(cuDeviceGetMemPool) X(cuDeviceSetMemPool) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) \
 	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAccess) \
-	X(cuMemGetAllocationGranularity) \
+	X(cuMemGetAllocationGranularity) X(hostPlace) X(hostLeave) \
 	X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuMemGetAddressRange_v2) \
 	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuMemExportToShareableHandle) \
 	X(cuMemImportFromShareableHandle) X(cuMemPoolExportToShareableHandle) \

@@ -89,7 +89,7 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!softgpu_range_spans(to, extent(pitch, width, rows), true))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	sync = sync && softgpu_range_find(to, 1)->kind == SOFTGPU_HOST;
+	sync = sync && (softgpu_range_find(to, 1)->kind == SOFTGPU_HOST || softgpu_mapped_is_guest(to));
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);

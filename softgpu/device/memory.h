@@ -138,6 +138,9 @@ void softgpu_map_put(struct softgpu_map *map);
 /* Whether another process may have the mapped memory at this address, which is in a range of SOFTGPU_MAPPED (vmm.c). */
 bool softgpu_mapped_is_shared(uint64_t address);
 
+/* Whether it is memory of the guest process, which its processors use as well. */
+bool softgpu_mapped_is_guest(uint64_t address);
+
 /* The first address from this one on, of such memory, whose page has contents; the end of the mapping: there is none. */
 uint64_t softgpu_mapped_data(uint64_t address);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapped memory. Allocations are files in memory, a reservation a part of the device's address space; mapping puts
- * one into the other. What kernels and copies may touch is what access was given to, as everywhere.
+ * one into the other. What kernels and copies may touch is what access was given to, as everywhere. A part of a
+ * reservation can also be a place of guest memory, which the worker maps there (memory/mapping.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +40,9 @@ struct allocation {
 
 struct mapping {
 	uint64_t start, size;
-	struct file *file;
+	struct file *file; /* NULL: a place of guest memory */
 	bool accessible; /* has a range in the table */
+	bool leaves;     /* unmapped, but guest memory lies there still */
 	struct mapping *next;
 };
 
@@ -310,7 +312,7 @@ static const struct mapping *find_mapping(const struct reservation *r, uint64_t 
 {
 	const struct mapping *m;
 
-	for (m = r->mappings; m && address - m->start >= m->size; m = m->next)
+	for (m = r->mappings; m && (m->leaves || address - m->start >= m->size); m = m->next)
 		continue;
 	return m;
 }
@@ -327,36 +329,48 @@ bool softgpu_mapped_is_shared(uint64_t address)
 {
 	const struct mapping *m = mapping_at(address);
 
-	return !m || m->file->named;
+	return !m || !m->file || m->file->named;
+}
+
+bool softgpu_mapped_is_guest(uint64_t address)
+{
+	const struct mapping *m = mapping_at(address);
+
+	return m && !m->file;
 }
 
 uint64_t softgpu_mapped_data(uint64_t address)
 {
 	const struct mapping *m = mapping_at(address);
-	off_t data = m ? lseek(m->file->fd, (off_t)(address - m->start), SEEK_DATA) : (off_t)-1;
+	off_t data;
 
+	if (!m || !m->file)
+		return address;
+	data = lseek(m->file->fd, (off_t)(address - m->start), SEEK_DATA);
 	if (data >= 0)
 		return m->start + (uint64_t)data;
-	return m && errno == ENXIO ? m->start + m->size : address;
+	return errno == ENXIO ? m->start + m->size : address;
 }
 
-static CUresult map(struct reservation *r, uint64_t start, struct file *f)
+/* `f` NULL: of guest memory. */
+static CUresult map(struct reservation *r, uint64_t start, uint64_t size, struct file *f)
 {
 	struct mapping *m;
 
 	for (m = r->mappings; m; m = m->next)
-		if (start < m->start + m->size && m->start < start + f->size)
+		if (start < m->start + m->size && m->start < start + size)
 			return CUDA_ERROR_INVALID_VALUE;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (mmap((void *)(uintptr_t)start, f->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, 0) ==
-	    MAP_FAILED) {
+	if (f && mmap((void *)(uintptr_t)start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, 0) ==
+			 MAP_FAILED) {
 		free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*m = (struct mapping){.start = start, .size = f->size, .file = f, .next = r->mappings};
-	f->refs++;
+	*m = (struct mapping){.start = start, .size = size, .file = f, .next = r->mappings};
+	if (f)
+		f->refs++;
 	r->mappings = m;
 	return CUDA_SUCCESS;
 }
@@ -372,22 +386,33 @@ CUresult softgpu_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, uint64_t 
 	/* All of an allocation from its start, as the driver wants it. */
 	if (!a || !r || flags || !in_granules(size) || ptr % GRANULARITY || offset || size != a->file->size)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	return softgpu_leave(map(r, ptr, a->file));
+	return softgpu_leave(map(r, ptr, size, a->file));
 }
 
-/* Whether the mappings cover [start, start + size) without gaps, none of them in part. */
+CUresult softgpu_hostPlace(CUdeviceptr ptr, size_t size)
+{
+	struct reservation *r;
+
+	softgpu_lock();
+	r = find_reservation(ptr, size);
+	if (!r || !in_granules(size) || ptr % GRANULARITY)
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(map(r, ptr, size, NULL));
+}
+
+/* Whether the mappings cover [start, start + size), which is not empty, without gaps, none of them in part. */
 static bool covered(const struct reservation *r, uint64_t start, uint64_t size)
 {
 	uint64_t sum = 0;
 
 	for (const struct mapping *m = r->mappings; m; m = m->next) {
-		if (m->start >= start + size || start >= m->start + m->size)
+		if (m->leaves || m->start >= start + size || start >= m->start + m->size)
 			continue;
 		if (m->start < start || m->start + m->size > start + size)
 			return false;
 		sum += m->size;
 	}
-	return sum == size;
+	return size && sum == size;
 }
 
 /* Takes the access to all mappings in there away. */
@@ -416,7 +441,7 @@ CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t
 	for (struct mapping *m = r->mappings; m && d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE; m = m->next) {
 		bool writes = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-		if (m->start < ptr || m->start >= ptr + size)
+		if (m->leaves || m->start < ptr || m->start >= ptr + size)
 			continue;
 		m->accessible = softgpu_range_add(
 			&(struct softgpu_range){m->start, m->size, NULL, SOFTGPU_MAPPED, writes, writes, NULL, 0, 0});
@@ -450,16 +475,23 @@ CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
-/* Takes one mapping in there out; NULL: there is none left. */
-static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint64_t size)
+/* Takes one mapping in there out, of a file or of one that leaves; NULL: there is none left. */
+static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint64_t size, bool leaves)
 {
 	for (struct mapping **at = &r->mappings, *m; (m = *at); at = &m->next) {
-		if (m->start < start || m->start >= start + size)
+		if (m->start < start || m->start >= start + size || (leaves ? !m->leaves : !m->file))
 			continue;
 		*at = m->next;
 		return m;
 	}
 	return NULL;
+}
+
+static void leave_places(struct reservation *r, uint64_t start, uint64_t size)
+{
+	for (struct mapping *m = r->mappings; m; m = m->next)
+		if (!m->file && m->start >= start && m->start < start + size)
+			m->leaves = true;
 }
 
 CUresult softgpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -476,12 +508,25 @@ CUresult softgpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	if (!r || !covered(r, ptr, size))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	hide(r, ptr, size);
-	while ((m = take_mapping(r, ptr, size))) {
+	leave_places(r, ptr, size);
+	while ((m = take_mapping(r, ptr, size, false))) {
 		/* The address space stays the device's. */
 		if (mmap((void *)(uintptr_t)m->start, m->size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
 			put(m->file);
 		free(m);
 	}
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+CUresult softgpu_hostLeave(CUdeviceptr ptr, size_t size)
+{
+	struct reservation *r;
+	struct mapping *m;
+
+	softgpu_lock();
+	r = find_reservation(ptr, size);
+	while (r && (m = take_mapping(r, ptr, size, true)))
+		free(m);
 	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -299,6 +299,42 @@ static CUdeviceptr map_memory(void)
 	return p;
 }
 
+/* A place of guest memory in a reservation: taken until nothing of the guest's lies there. */
+static void test_host_place(void **state)
+{
+	const size_t granule = 2 << 20;
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	uint64_t handle, flags;
+	uint32_t value = 7;
+	CUdeviceptr p;
+
+	assert_int_equal(cuda->cuMemCreate(&handle, granule, &prop, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressReserve(&p, 2 * granule, 0, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->hostPlace(p + 4096, granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->hostPlace(p + granule, 2 * granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->hostPlace(p, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->hostPlace(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->hostPlace(p, granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &value, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemSetAccess(p, granule, &access, 1), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &value, 4), CUDA_SUCCESS);
+	assert_int_equal(*(uint32_t *)(uintptr_t)p, 7);
+	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &value, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemGetAccess(&flags, &access.location, p), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->hostLeave(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemAddressFree(p, 2 * granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemRelease(handle), CUDA_SUCCESS);
+}
+
 static void release_and_restore(const CUdeviceptr *p, int count)
 {
 	FILE *file = tmpfile();
@@ -397,6 +433,7 @@ int main(void)
 		IN_CONTEXT(test_apart),
 		IN_CONTEXT(test_local_memory),
 		IN_CONTEXT(test_alignment),
+		IN_CONTEXT(test_host_place),
 		IN_CONTEXT(test_release),
 		IN_CONTEXT(test_release_without_room),
 		IN_CONTEXT(test_release_of_shared_memory),

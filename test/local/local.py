@@ -80,6 +80,13 @@ def registration():
     check(r.returncode == 0, f"registration: {r.returncode}\n{r.stdout[-4000:]}{r.stderr[-2000:]}")
 
 
+def host_memory():
+    """cuMemCreate() in host memory: codes, access, copies, layouts, life, other processes."""
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/hostmem"), BACKEND)
+    check(r.returncode == 0, f"hostmem: {r.returncode}\n{r.stdout[-4000:]}{r.stderr[-2000:]}")
+    print(r.stdout)
+
+
 def isolation():
     """Two processes compute; kill -9 of one ends its worker and the other never notices."""
     with daemon() as (d, env):
@@ -598,7 +605,7 @@ def ipc_killed():
 SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
-                                    descriptors, descriptors_of_host, registration)}
+                                    descriptors, descriptors_of_host, registration, host_memory)}
 
 
 def main():

@@ -45,7 +45,7 @@ def of_toolkits():
 
 def programs():
     """What goes into the guest."""
-    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/local/hostmem", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
@@ -276,6 +276,11 @@ def pins(vm):
         next_works(vm)
 
 
+def host_memory(vm):
+    """cuMemCreate() in host memory is memory of the guest, whose pages the driver pins."""
+    print("  " + vm.run("hostmem cpu"))
+
+
 def registration(vm):
     """Host memory is registered byte by byte, whose pages the driver pins."""
     print("  " + vm.run("registration"))
@@ -431,7 +436,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause, registration, descriptors)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause, registration, host_memory, descriptors)}
 
 
 def nothing_left(vm):

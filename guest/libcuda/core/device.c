@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/node.h"
 #include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "common/log.h"
@@ -54,11 +55,9 @@ static const struct {
 	{CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0},
 	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 0},
-	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0},
-	{CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0},
 	{CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0},
 };
 
@@ -184,9 +183,21 @@ static bool order(struct device *all, int n)
 	return true;
 }
 
+/* Host memory is memory of this process, on nodes of the machine that it runs on. */
+static void present_host_memory(int32_t *attributes)
+{
+	int is_there = libcuda_host.features & VCUDA_FEATURE_HOST_MEMORY ? 1 : 0;
+	int32_t *node = &attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID];
+
+	attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = is_there;
+	attributes[CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = is_there;
+	*node = libcuda_node_near(*node);
+}
+
 /* Makes of what the host says what programs see. */
 static void present(vcuda_device_info *info)
 {
+	present_host_memory(info->attributes);
 	info->name[sizeof(info->name) - 1] = 0;
 	info->pci_bus_id[sizeof(info->pci_bus_id) - 1] = 0;
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)

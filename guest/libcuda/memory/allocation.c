@@ -2,42 +2,56 @@
 #include "memory/allocation.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "protocol/guest-calls.h"
 
+/*
+ * Handles of host memory are numbers of this process's own. No id of a worker's is the same: those have the kind of the
+ * object, which is not 0, in bits 24 to 31.
+ */
+#define HOST_HANDLES 0x7600000000000000ull
+
 struct created {
-	vcuda_allocation allocation;
-	CUdevice device;
-	unsigned int handle_types;
+	CUmemGenericAllocationHandle handle;
+	struct libcuda_allocation made;
 	unsigned int held, mapped;
 	struct created *next;
 };
 
 struct mapping {
-	uint64_t start, bytes;
+	struct libcuda_host_mapping place;
 	struct created *of;
 	struct mapping *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct created *all;
-static struct mapping *mappings;
+static struct mapping *mappings, *host_mappings;
+static _Atomic unsigned int host_count; /* mappings of host memory: most programs have none */
 
 static struct created *find(CUmemGenericAllocationHandle handle)
 {
 	struct created *c;
 
-	for (c = all; c && (uintptr_t)c->allocation != handle; c = c->next)
+	for (c = all; c && c->handle != handle; c = c->next)
 		continue;
 	return c && c->held ? c : NULL;
+}
+
+static CUresult let_go(CUmemGenericAllocationHandle handle, struct libcuda_host_memory *memory)
+{
+	if (!memory)
+		return vcuda_call_vcudaMemRelease((vcuda_allocation)(uintptr_t)handle);
+	libcuda_host_memory_free(memory);
+	return CUDA_SUCCESS;
 }
 
 /* Lets it go once nobody has it any more. */
 static CUresult settle(struct created *c)
 {
-	struct created **at = &all;
-	vcuda_allocation allocation = c->allocation;
+	struct created **at = &all, old = *c;
 
 	if (c->held || c->mapped)
 		return CUDA_SUCCESS;
@@ -45,37 +59,38 @@ static CUresult settle(struct created *c)
 		at = &(*at)->next;
 	*at = c->next;
 	free(c);
-	return vcuda_call_vcudaMemRelease(allocation);
+	return let_go(old.handle, old.made.memory);
 }
 
-CUresult libcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsigned int handle_types,
+CUresult libcuda_allocation_add(vcuda_allocation allocation, const struct libcuda_allocation *made,
 				CUmemGenericAllocationHandle *handle)
 {
+	static uint64_t host_handles;
 	struct created *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		vcuda_call_vcudaMemRelease(allocation);
+		let_go((uintptr_t)allocation, made->memory);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*c = (struct created){.allocation = allocation, .device = device, .handle_types = handle_types, .held = 1};
+	*c = (struct created){.handle = (uintptr_t)allocation, .made = *made, .held = 1};
 	pthread_mutex_lock(&lock);
+	if (made->memory)
+		c->handle = HOST_HANDLES + ++host_handles;
+	*handle = c->handle;
 	c->next = all;
 	all = c;
 	pthread_mutex_unlock(&lock);
-	*handle = (uintptr_t)allocation;
 	return CUDA_SUCCESS;
 }
 
-CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handle_types)
+CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made)
 {
 	const struct created *c;
 
 	pthread_mutex_lock(&lock);
 	c = find(handle);
-	if (c && device)
-		*device = c->device;
-	if (c && handle_types)
-		*handle_types = c->handle_types;
+	if (c && made)
+		*made = c->made;
 	pthread_mutex_unlock(&lock);
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -95,9 +110,31 @@ CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle)
 	return result;
 }
 
+bool libcuda_allocation_waits(void)
+{
+	const struct created *c;
+
+	pthread_mutex_lock(&lock);
+	for (c = all; c && !(c->made.memory && c->held && !c->mapped); c = c->next)
+		continue;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+static void add_mapping(struct mapping *m)
+{
+	struct mapping **list = m->of->made.memory ? &host_mappings : &mappings;
+
+	m->next = *list;
+	*list = m;
+	m->of->mapped++;
+	if (m->of->made.memory)
+		atomic_fetch_add(&host_count, 1);
+}
+
 CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes)
 {
-	struct mapping *m = malloc(sizeof(*m));
+	struct mapping *m = calloc(1, sizeof(*m));
 	struct created *c;
 
 	if (!m)
@@ -105,9 +142,8 @@ CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t st
 	pthread_mutex_lock(&lock);
 	c = find(handle);
 	if (c) {
-		c->mapped++;
-		*m = (struct mapping){start, bytes, c, mappings};
-		mappings = m;
+		*m = (struct mapping){.place = {.start = start, .bytes = bytes, .location = c->made.location}, .of = c};
+		add_mapping(m);
 		m = NULL;
 	}
 	pthread_mutex_unlock(&lock);
@@ -115,20 +151,56 @@ CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t st
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-void libcuda_allocation_unmap(uint64_t start, uint64_t bytes)
+static void unmap_from(struct mapping **list, uint64_t start, uint64_t bytes)
 {
-	pthread_mutex_lock(&lock);
-	for (struct mapping **at = &mappings, *m; (m = *at);) {
-		if (m->start - start >= bytes) {
+	for (struct mapping **at = list, *m; (m = *at);) {
+		if (m->place.start - start >= bytes) {
 			at = &m->next;
 			continue;
 		}
 		*at = m->next;
+		if (m->of->made.memory)
+			atomic_fetch_sub(&host_count, 1);
 		m->of->mapped--;
 		settle(m->of);
 		free(m);
 	}
+}
+
+void libcuda_allocation_unmap(uint64_t start, uint64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	unmap_from(&mappings, start, bytes);
+	unmap_from(&host_mappings, start, bytes);
 	pthread_mutex_unlock(&lock);
+}
+
+/* The first that has a byte of [start, start + bytes) there; NULL: none. With the lock. */
+static struct mapping *overlapping(struct mapping *list, uint64_t start, uint64_t bytes)
+{
+	struct mapping *m;
+
+	for (m = list; m && (m->place.start >= start + bytes || start >= m->place.start + m->place.bytes); m = m->next)
+		continue;
+	return m;
+}
+
+/* The one around the address, of either kind. With the lock. */
+static struct mapping *around(uint64_t address)
+{
+	struct mapping *m = overlapping(mappings, address, 1);
+
+	return m ? m : overlapping(host_mappings, address, 1);
+}
+
+bool libcuda_allocation_is_mapped_in(uint64_t start, uint64_t bytes)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	is = overlapping(mappings, start, bytes) || overlapping(host_mappings, start, bytes);
+	pthread_mutex_unlock(&lock);
+	return is;
 }
 
 CUresult libcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandle *handle)
@@ -136,12 +208,85 @@ CUresult libcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandl
 	struct mapping *m;
 
 	pthread_mutex_lock(&lock);
-	for (m = mappings; m && address - m->start >= m->bytes; m = m->next)
-		continue;
+	m = around(address);
 	if (m) {
 		m->of->held++;
-		*handle = (uintptr_t)m->of->allocation;
+		*handle = m->of->handle;
 	}
 	pthread_mutex_unlock(&lock);
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+unsigned int libcuda_allocation_types_at(uint64_t address)
+{
+	const struct mapping *m;
+	unsigned int types;
+
+	pthread_mutex_lock(&lock);
+	m = around(address);
+	types = m ? m->of->made.handle_types : 0;
+	pthread_mutex_unlock(&lock);
+	return types;
+}
+
+/* ---- mappings of host memory ---- */
+
+bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapping)
+{
+	const struct mapping *m = NULL;
+
+	if (!atomic_load_explicit(&host_count, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&lock);
+	m = overlapping(host_mappings, address, 1);
+	if (m)
+		*mapping = m->place;
+	pthread_mutex_unlock(&lock);
+	return m;
+}
+
+bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host_mapping *mapping)
+{
+	const struct mapping *first = NULL;
+
+	if (!atomic_load_explicit(&host_count, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&lock);
+	for (const struct mapping *m = host_mappings; m; m = m->next)
+		if (m->place.start >= start && m->place.start < end &&
+		    (!first || m->place.start < first->place.start))
+			first = m;
+	if (first)
+		*mapping = first->place;
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes)
+{
+	uint64_t at = start, end = start + bytes;
+	struct libcuda_host_mapping m;
+
+	while (at < end && libcuda_host_mapping_next(at, end, &m) && m.start == at && m.bytes <= end - at)
+		at += m.bytes;
+	return at == end && bytes;
+}
+
+void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping)
+{
+	struct mapping *m;
+
+	pthread_mutex_lock(&lock);
+	m = overlapping(host_mappings, mapping->start, 1);
+	if (m && m->place.start == mapping->start)
+		m->place = *mapping;
+	pthread_mutex_unlock(&lock);
+}
+
+bool libcuda_host_mapping_is_open(uint64_t address, uint64_t bytes)
+{
+	struct libcuda_host_mapping m;
+
+	return libcuda_host_mapping_at(address, &m) && m.cpu == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+	       bytes <= m.bytes - (address - m.start);
 }

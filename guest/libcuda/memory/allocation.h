@@ -1,27 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of cuMemCreate(): its handle counts who holds it, and comes back to generation from what is mapped of it. The
- * worker has it until nobody holds it and nothing is mapped. Thread-safe.
+ * Memory of cuMemCreate(): its handle counts who holds it, and comes back to generation from what is mapped of it. It
+ * is there until nobody holds it and nothing is mapped: in the worker, or, in host memory, in this process. Thread-safe.
  */
 #ifndef VCUDA_ALLOCATION_H
 #define VCUDA_ALLOCATION_H
 
+#include <stdbool.h>
+
+#include "memory/host-memory.h"
 #include "protocol/types.h"
 
-/* A new one, which the application holds. CUDA_ERROR_OUT_OF_MEMORY: it is released. */
-CUresult libcuda_allocation_add(vcuda_allocation allocation, CUdevice device, unsigned int handle_types,
+/* The access of devices is kept for so many. */
+#define LIBCUDA_ACCESS_DEVICES 64
+
+/* What it was made with. */
+struct libcuda_allocation {
+	CUmemLocation location;
+	unsigned int handle_types;
+	struct libcuda_host_memory *memory; /* NULL: it is the worker's */
+};
+
+/* A new one, which the application holds; `memory` goes with it. CUDA_ERROR_OUT_OF_MEMORY: it is released. */
+CUresult libcuda_allocation_add(vcuda_allocation allocation, const struct libcuda_allocation *made,
 				CUmemGenericAllocationHandle *handle);
 
-/* What it was made with; either may be NULL. CUDA_ERROR_INVALID_VALUE: nobody holds such a one. */
-CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handle_types);
+/* `made` may be NULL. CUDA_ERROR_INVALID_VALUE: nobody holds such a one. */
+CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 
 CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle);
+
+/* Whether one in host memory is held that is mapped nowhere. */
+bool libcuda_allocation_waits(void);
 
 /* One that is held is mapped at [start, start + bytes), or what begins in there is not any more. */
 CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes);
 void libcuda_allocation_unmap(uint64_t start, uint64_t bytes);
 
+/* Whether any begins in there. */
+bool libcuda_allocation_is_mapped_in(uint64_t start, uint64_t bytes);
+
 /* The one that is mapped around an address is held once more. */
 CUresult libcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandle *handle);
+
+/* Bits (CUmemAllocationHandleType) of the one that is mapped around the address; 0: none is. */
+unsigned int libcuda_allocation_types_at(uint64_t address);
+
+/* ---- mappings of host memory ---- */
+
+struct libcuda_host_mapping {
+	uint64_t start, bytes;
+	CUmemLocation location;
+	CUmemAccess_flags cpu;                   /* the access of this process */
+	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags; kept for mappings in the arena */
+};
+
+/* The one around the address. */
+bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapping);
+
+/* The first one that begins in [start, end). */
+bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host_mapping *mapping);
+
+/* Whether such mappings are all of [start, start + bytes), none of them in part. */
+bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
+
+/* Keeps the access that was given to the one that begins where this one does. */
+void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping);
+
+/* Whether this process can read and write all of [address, address + bytes) of one mapping. */
+bool libcuda_host_mapping_is_open(uint64_t address, uint64_t bytes);
 
 #endif

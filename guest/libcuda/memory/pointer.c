@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/request.h"
+#include "memory/allocation.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 #include "protocol/cuda-functions.h"
@@ -39,14 +40,19 @@ static size_t size_of(CUpointer_attribute attribute)
 	}
 }
 
-static bool is_on_host(const struct libcuda_range *r)
+/* A reservation is what is mapped there. */
+static bool is_on_host(const struct libcuda_range *r, uint64_t address)
 {
+	struct libcuda_host_mapping m;
+
+	if (r->kind == LIBCUDA_RANGE_RESERVED)
+		return libcuda_host_mapping_at(address, &m);
 	return r->kind & (LIBCUDA_RANGE_ON_HOST | LIBCUDA_RANGE_MIRROR);
 }
 
 static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attribute, uint64_t address)
 {
-	bool host = is_on_host(r);
+	bool host = is_on_host(r, address);
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -76,6 +82,8 @@ static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attr
 		return 1;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		return r->kind == LIBCUDA_RANGE_RESERVED ? libcuda_allocation_types_at(address) : 0;
 	default:
 		return 0;
 	}
@@ -88,9 +96,9 @@ static uint64_t unknown(CUpointer_attribute attribute)
 }
 
 /* A host pointer is a question that only host memory has an answer to. */
-static bool has_answer(const struct libcuda_range *r, CUpointer_attribute attribute)
+static bool has_answer(const struct libcuda_range *r, CUpointer_attribute attribute, uint64_t address)
 {
-	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || is_on_host(r);
+	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || is_on_host(r, address);
 }
 
 VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -103,7 +111,7 @@ VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attr
 		return result;
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!data || !size_of(attribute) || !libcuda_range_find(ptr, &r) || !has_answer(&r, attribute))
+	if (!data || !size_of(attribute) || !libcuda_range_find(ptr, &r) || !has_answer(&r, attribute, ptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	value = value_of(&r, attribute, ptr);
 	memcpy(data, &value, size_of(attribute));

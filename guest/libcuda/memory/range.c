@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/arena.h"
+#include "memory/allocation.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct libcuda_range **table; /* by start */
@@ -223,6 +224,10 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 	/* The program's own copy, which is made equal before and after. */
 	if (r.kind == LIBCUDA_RANGE_MIRROR && side == LIBCUDA_SIDE_HOST)
 		return CUDA_SUCCESS;
+	if (r.kind == LIBCUDA_RANGE_RESERVED && libcuda_host_mapping_is_open(address, bytes)) {
+		operand->kind = LIBCUDA_MEMORY_MAPPED;
+		return CUDA_SUCCESS;
+	}
 	if (r.kind & (LIBCUDA_RANGE_ON_DEVICE | LIBCUDA_RANGE_MIRROR)) {
 		operand->kind = LIBCUDA_MEMORY_DEVICE;
 		operand->unsure = r.kind == LIBCUDA_RANGE_RESERVED;

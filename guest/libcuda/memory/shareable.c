@@ -47,25 +47,36 @@ VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocat
 {
 	vcuda_allocation allocation = (vcuda_allocation)(uintptr_t)handle;
 	CUresult result = libcuda_require_init();
+	struct libcuda_allocation made;
 	CUipcMemHandle shared;
-	unsigned int types;
 
 	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!to || flags || libcuda_allocation_find(handle, NULL, &types) != CUDA_SUCCESS)
+	if (!to || flags || libcuda_allocation_find(handle, &made) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!(types & type))
+	if (!(made.handle_types & type))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (made.memory)
+		return libcuda_host_memory_export(made.memory, to);
 	result = vcuda_call_vcudaMemExport(&shared, allocation);
 	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
+}
+
+static CUresult add_host(const struct libcuda_allocation *made, CUmemGenericAllocationHandle *handle)
+{
+	if (libcuda_host.features & VCUDA_FEATURE_HOST_MEMORY)
+		return libcuda_allocation_add(NULL, made, handle);
+	libcuda_host_memory_free(made->memory);
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
 						     CUmemAllocationHandleType type)
 {
+	struct libcuda_allocation made = {.handle_types = (unsigned int)type};
 	CUresult result = libcuda_require_init();
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;
@@ -77,11 +88,15 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	result = libcuda_host_memory_import((int)(intptr_t)from, &made.location, &made.memory);
+	if (result != CUDA_ERROR_INVALID_VALUE)
+		return result == CUDA_SUCCESS ? add_host(&made, handle) : result;
 	if (!libcuda_shareable_read((int)(intptr_t)from, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemImport(&allocation, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return libcuda_allocation_add(allocation, libcuda_context_current() ? libcuda_context_current()->device : 0,
-				      (unsigned int)type, handle);
+	made.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE,
+					libcuda_context_current() ? libcuda_context_current()->device : 0};
+	return libcuda_allocation_add(allocation, &made, handle);
 }

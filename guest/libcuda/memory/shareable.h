@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the application sends to another process as a file descriptor is a small sealed file that holds the workers'
- * handle: host memory has no descriptors in a guest.
+ * handle: device memory has no descriptors in a guest. Of host memory it is the memory's own file (host-memory.h).
  */
 #ifndef VCUDA_SHAREABLE_H
 #define VCUDA_SHAREABLE_H

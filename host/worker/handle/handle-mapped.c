@@ -55,6 +55,38 @@ CUresult vcuda_handle_vcudaMemMap(struct worker_session *s, struct vcuda_args_vc
 	return s->ops->cuMemMap(a->ptr, a->size, a->offset, (uint64_t)(uintptr_t)a->handle, 0);
 }
 
+/* The back end has the places of guest memory back once none of that lies there. */
+static CUresult unmap(struct worker_session *s, CUdeviceptr ptr, size_t size)
+{
+	CUresult result = s->ops->cuMemUnmap(ptr, size);
+
+	if (result != CUDA_SUCCESS || !s->ops->hostLeave)
+		return result;
+	if (worker_mapping_take_back(s->mappings, ptr, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return s->ops->hostLeave(ptr, size);
+}
+
+CUresult vcuda_handle_vcudaMemPlace(struct worker_session *s, struct vcuda_args_vcudaMemPlace *a)
+{
+	CUresult result;
+
+	if (!s->ops->hostPlace || !s->ops->cuMemUnmap)
+		return worker_unsupported(s, VCUDA_OP_vcudaMemPlace);
+	result = s->ops->hostPlace(a->ptr, a->size);
+	if (result != CUDA_SUCCESS || !worker_mapping_lend(s->mappings, a->ptr, a->size))
+		return result;
+	unmap(s, a->ptr, a->size);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult vcuda_handle_cuMemUnmap(struct worker_session *s, struct vcuda_args_cuMemUnmap *a)
+{
+	if (!s->ops->cuMemUnmap)
+		return worker_unsupported(s, VCUDA_OP_cuMemUnmap);
+	return unmap(s, a->ptr, a->size);
+}
+
 CUresult vcuda_handle_vcudaMemGetAccess(struct worker_session *s, struct vcuda_args_vcudaMemGetAccess *a)
 {
 	CUmemLocation location = {(CUmemLocationType)a->type, a->id};

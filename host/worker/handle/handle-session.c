@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "handle/handle-host-access.h"
 #include "process/backend-load.h"
 #include "process/channel-serve.h"
 #include "protocol/handlers.h"
@@ -119,6 +120,8 @@ CUresult vcuda_handle_vcudaHello(struct worker_session *s, struct vcuda_args_vcu
 	memcpy(info->ranges, worker_loaded.ranges, sizeof(info->ranges));
 	if (s->ops->cuDriverGetVersion)
 		s->ops->cuDriverGetVersion(&info->driver_version);
+	info->features = (worker_host_access_is_there(s) ? VCUDA_FEATURE_HOST_MEMORY : 0) |
+			 (s->ops->hostPlace ? VCUDA_FEATURE_PLACES : 0);
 	worker_fences_offer(s);
 	return s->ops->cuDeviceGetCount(&info->device_count);
 }

@@ -42,6 +42,13 @@ struct mapping {
 	unsigned int held; /* registrations with the back end */
 	int file;          /* its only extent's, kept open for a back end that hands it on; -1: none is */
 	bool writable, complete;
+	bool is_lent; /* in a place of the back end's */
+};
+
+/* A place in the back end's own address space, for one mapping of exactly that. */
+struct lent {
+	uint64_t address, length;
+	struct lent *next;
 };
 
 /* A registration with the back end: mappings under it stay. */
@@ -56,6 +63,7 @@ struct worker_mappings {
 	} reserved[MAX_RESERVED];
 	unsigned int reserved_count;
 	bool nested;
+	struct lent *lent;
 	void *mappings; /* trees of tsearch() */
 	void *holds;
 };
@@ -111,6 +119,26 @@ static void reserve_gaps(struct worker_mappings *w, uint64_t start, uint64_t end
 	reserve(w, start, end);
 }
 
+/* The link to the lent place; the link at the end: it is none. */
+static struct lent **find_lent(struct worker_mappings *w, uint64_t address, uint64_t length)
+{
+	struct lent **at;
+
+	for (at = &w->lent; *at && ((*at)->address != address || (*at)->length != length); at = &(*at)->next)
+		continue;
+	return at;
+}
+
+static void take_back(struct lent **at)
+{
+	struct lent *lent = *at;
+
+	if (!lent)
+		return;
+	*at = lent->next;
+	free(lent);
+}
+
 struct worker_mappings *worker_mappings_create(void)
 {
 	struct worker_mappings *w = calloc(1, sizeof(*w));
@@ -140,6 +168,8 @@ void worker_mappings_destroy(struct worker_mappings *w)
 			break;
 	}
 	worker_mappings_leave(w);
+	while (w->lent)
+		take_back(&w->lent);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -200,14 +230,18 @@ static struct mapping *overlapping(const struct worker_mappings *w, uint64_t add
 	return found ? *found : NULL;
 }
 
-/* Puts the reservation back; what lay there is unmapped by that. */
-static int unmap_range(uint64_t address, uint64_t length)
+/*
+ * Puts the reservation back; what lay there is unmapped by that. A back end's address space is readable and writable
+ * where nothing is (softgpu/device/arena.h).
+ */
+static int unmap_range(uint64_t address, uint64_t length, bool is_lent)
 {
+	int prot = is_lent ? PROT_READ | PROT_WRITE : RESERVE_PROT;
 	void *p;
 
 	if (!length)
 		return 0;
-	p = mmap((void *)address, length, RESERVE_PROT, RESERVE_FLAGS | MAP_FIXED, -1, 0);
+	p = mmap((void *)address, length, prot, RESERVE_FLAGS | MAP_FIXED, -1, 0);
 	return p == MAP_FAILED ? -errno : 0;
 }
 
@@ -223,10 +257,12 @@ static void drop(struct worker_mappings *w, struct mapping *mapping)
  * end. */
 static int remove_mapping(struct worker_mappings *w, struct mapping *mapping)
 {
-	int err = unmap_range(mapping->address, mapping->mapped);
+	int err = unmap_range(mapping->address, mapping->mapped, mapping->is_lent);
 
 	if (err)
 		return err;
+	if (mapping->is_lent)
+		take_back(find_lent(w, mapping->address, mapping->length));
 	drop(w, mapping);
 	return 0;
 }
@@ -234,16 +270,20 @@ static int remove_mapping(struct worker_mappings *w, struct mapping *mapping)
 static int new_mapping(struct worker_mappings *w, uint64_t address, uint64_t length, bool writable,
 		       struct mapping **mapping)
 {
+	bool is_lent;
+
 	if (!length || (address | length) & 4095)
 		return -EINVAL;
-	if (!in_reserved(w, address, length))
+	is_lent = *find_lent(w, address, length);
+	if (!is_lent && !in_reserved(w, address, length))
 		return -EADDRNOTAVAIL;
 	if (overlapping(w, address, length))
 		return -EEXIST;
 	*mapping = calloc(1, sizeof(**mapping));
 	if (!*mapping)
 		return -ENOMEM;
-	**mapping = (struct mapping){.address = address, .length = length, .writable = writable, .file = -1};
+	**mapping = (struct mapping){
+		.address = address, .length = length, .writable = writable, .file = -1, .is_lent = is_lent};
 	if (tsearch(*mapping, &w->mappings, compare_mappings))
 		return 0;
 	free(*mapping);
@@ -316,6 +356,52 @@ int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t 
 	mapping = overlapping(w, address, 1);
 	if (mapping && mapping->address == address && mapping->length == length)
 		err = mapping->held ? -EBUSY : remove_mapping(w, mapping);
+	pthread_mutex_unlock(&w->lock);
+	return err;
+}
+
+int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t length)
+{
+	struct lent *lent = malloc(sizeof(*lent));
+
+	if (!lent)
+		return -ENOMEM;
+	pthread_mutex_lock(&w->lock);
+	*lent = (struct lent){address, length, w->lent};
+	w->lent = lent;
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+/* The mapping that uses a loan stays for its removal, but nothing lies there any more, and nobody can use it. */
+static int end_loan(struct worker_mappings *w, struct lent **at)
+{
+	struct mapping *mapping = overlapping(w, (*at)->address, (*at)->length);
+	int err = 0;
+
+	if (mapping && mapping->is_lent)
+		err = unmap_range(mapping->address, mapping->mapped, true);
+	if (err)
+		return err;
+	if (mapping && mapping->is_lent) {
+		mapping->mapped = 0;
+		mapping->complete = mapping->is_lent = false;
+	}
+	take_back(at);
+	return 0;
+}
+
+int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64_t length)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (struct lent **at = &w->lent, *lent; !err && (lent = *at);) {
+		if (lent->address - address < length)
+			err = end_loan(w, at);
+		else
+			at = &lent->next;
+	}
 	pthread_mutex_unlock(&w->lock);
 	return err;
 }

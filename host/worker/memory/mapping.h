@@ -2,8 +2,9 @@
 /*
  * Mappings: guest memory mapped into the worker at the guest process's own addresses.
  *
- * They lie only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, are never
- * executable, and unmapping restores the reservation: a guest cannot map over the worker's own memory. Thread-safe.
+ * They lie only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, or in places that
+ * the back end has lent of its own address space. They are never executable, and unmapping restores the reservation: a
+ * guest cannot map over the worker's own memory. Thread-safe.
  * Functions return 0 or -errno.
  */
 #ifndef VCUDA_MAPPING_H
@@ -70,6 +71,18 @@ int worker_mapping_add(struct worker_mappings *w, uint64_t address, uint64_t len
 
 /* Removes exactly this mapping. -ENOENT; -EBUSY while it is registered with the back end. */
 int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t length);
+
+/*
+ * The back end lends [address, address + length), where it has memory that nothing uses: one mapping of exactly that may
+ * lie there. The end of the mapping ends the loan, and leaves new memory. -ENOMEM.
+ */
+int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t length);
+
+/*
+ * Ends the loans that begin in [address, address + length). A mapping that uses one is empty from then on, with new
+ * memory in its place, until it is removed. -ENOMEM: some loans go on.
+ */
+int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64_t length);
 
 /* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);

@@ -71,11 +71,13 @@ static void reused(unsigned int fd)
 	precious_check(&p, p.fd);
 }
 
-/* A data file that has the number of stderr gets no line of the log, here about flags that nobody knows. */
+/* A data file that has the number of stderr gets no line of the log, here about a kind of handle. */
 static void log_is_no_data(unsigned int unused)
 {
 	struct precious p = precious_make(FILE_WITH_TEXT);
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location.type = CU_MEM_LOCATION_TYPE_HOST};
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
+				    .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
 	size_t granularity;
 
 	(void)unused;

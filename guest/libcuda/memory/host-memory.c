@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/host-memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/own-descriptor.h"
+#include "core/node.h"
+#include "memory/memory.h"
+
+#define PAGE 4096ull
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* The page behind the memory. */
+struct description {
+	char magic[24];
+	int32_t type, id;
+	uint64_t bytes;
+};
+
+static const char magic[sizeof(((struct description *)0)->magic)] = "vcuda host memory 1";
+
+struct libcuda_host_memory {
+	struct vcuda_own_descriptor file;
+	uint64_t bytes;
+	struct libcuda_host_memory *next;
+};
+
+/* All of them, for forks. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct libcuda_host_memory *all;
+
+/* ---- nodes ---- */
+
+bool libcuda_host_memory_has_place(const CUmemLocation *where)
+{
+	return where->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       (where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && libcuda_node_is_here(where->id));
+}
+
+/* New pages of the file come from the node where it has some left. A kernel without nodes has no such call. */
+static void prefer_node(int fd, uint64_t bytes, int node)
+{
+	unsigned long mask[LIBCUDA_NODES / (8 * sizeof(unsigned long))] = {0};
+	const unsigned int bits = 8 * sizeof(mask[0]);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	mask[(unsigned int)node / bits] = 1ul << (unsigned int)node % bits;
+	syscall(SYS_mbind, p, bytes, MPOL_PREFERRED, mask, LIBCUDA_NODES + 1, 0);
+	munmap(p, bytes);
+}
+
+/* ---- forks ---- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+	for (struct libcuda_host_memory *m = all; m; m = m->next)
+		vcuda_own_descriptor_close(&m->file);
+	all = NULL;
+	pthread_mutex_init(&lock, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* ---- files ---- */
+
+static CUresult error_of(int err, uint64_t bytes)
+{
+	if (err == -EMFILE || err == -ENFILE)
+		return libcuda_pinned_error(err, 0, bytes);
+	if (err == -ENOSPC || err == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	vcuda_log("cannot make or open %llu bytes of memory of the host: %s", (unsigned long long)bytes, strerror(-err));
+	return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+/* Takes the descriptor over. */
+static CUresult keep(int fd, uint64_t bytes, struct libcuda_host_memory **memory)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct libcuda_host_memory *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m) {
+		close(fd);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	m->bytes = bytes;
+	err = vcuda_own_descriptor_take(&m->file, fd);
+	if (err) {
+		free(m);
+		return error_of(err, bytes);
+	}
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&lock);
+	m->next = all;
+	all = m;
+	pthread_mutex_unlock(&lock);
+	*memory = m;
+	return CUDA_SUCCESS;
+}
+
+/* All the pages are there from now on. 0 or -errno. */
+static int fill_file(int fd, const CUmemLocation *where, uint64_t bytes)
+{
+	struct description d = {.type = where->type, .id = where->id, .bytes = bytes};
+	int result;
+
+	memcpy(d.magic, magic, sizeof(magic));
+	if (ftruncate(fd, (off_t)(bytes + PAGE)))
+		return -errno;
+	if (where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		prefer_node(fd, bytes, where->id);
+	do {
+		result = fallocate(fd, 0, 0, (off_t)(bytes + PAGE));
+	} while (result && errno == EINTR);
+	if (result || pwrite(fd, &d, sizeof(d), (off_t)bytes) != sizeof(d) ||
+	    fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
+		return -errno;
+	return 0;
+}
+
+static CUresult create_guarded(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory)
+{
+	int fd = memfd_create("vcuda-host", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return error_of(-errno, bytes);
+	err = fill_file(fd, where, bytes);
+	if (!err)
+		return keep(fd, bytes, memory);
+	close(fd);
+	return error_of(err, bytes);
+}
+
+CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory)
+{
+	struct sysinfo machine;
+	CUresult result;
+	int guarded;
+
+	/* The kernel would take all that there is before it says so. */
+	if (sysinfo(&machine) || bytes > (uint64_t)machine.totalram * machine.mem_unit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	guarded = vcuda_own_descriptor_guard();
+	result = create_guarded(where, bytes, memory);
+	vcuda_own_descriptor_unguard(guarded);
+	return result;
+}
+
+void libcuda_host_memory_free(struct libcuda_host_memory *memory)
+{
+	struct libcuda_host_memory **at = &all;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != memory)
+		at = &(*at)->next;
+	if (*at)
+		*at = memory->next;
+	pthread_mutex_unlock(&lock);
+	vcuda_own_descriptor_close(&memory->file);
+	free(memory);
+}
+
+uint64_t libcuda_host_memory_bytes(const struct libcuda_host_memory *memory)
+{
+	return memory->bytes;
+}
+
+/* Says so if not. */
+static bool is_there(const struct libcuda_host_memory *memory)
+{
+	if (vcuda_own_descriptor_is_there(&memory->file))
+		return true;
+	vcuda_log_once("the descriptor of memory of cuMemCreate() was closed by the program, or is another file's now: "
+		       "the memory can be neither mapped nor exported");
+	return false;
+}
+
+/*
+ * Opens the file anew: what one process sets of an open file (the mark of own-descriptor.h) would be set for all that
+ * have it.
+ */
+static int reopen(int fd)
+{
+	char path[40];
+	int copy;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = open(path, O_RDWR | O_CLOEXEC);
+	return copy < 0 ? -errno : copy;
+}
+
+CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, int *fd)
+{
+	int copy, guarded;
+
+	if (!is_there(memory))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	guarded = vcuda_own_descriptor_guard();
+	copy = reopen(memory->file.fd);
+	vcuda_own_descriptor_unguard(guarded);
+	if (copy < 0)
+		return error_of(copy, memory->bytes);
+	*fd = copy;
+	return CUDA_SUCCESS;
+}
+
+/* The description of a file that begins with `bytes` of memory. */
+static bool describe(int fd, struct description *d)
+{
+	struct stat file;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &file) || file.st_size <= (off_t)PAGE)
+		return false;
+	return pread(fd, d, sizeof(*d), file.st_size - (off_t)PAGE) == sizeof(*d) &&
+	       !memcmp(d->magic, magic, sizeof(magic)) && d->bytes == (uint64_t)file.st_size - PAGE;
+}
+
+CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, struct libcuda_host_memory **memory)
+{
+	struct description d;
+	CUresult result;
+	int copy, guarded;
+
+	if (!describe(fd, &d))
+		return CUDA_ERROR_INVALID_VALUE;
+	guarded = vcuda_own_descriptor_guard();
+	copy = reopen(fd);
+	result = copy < 0 ? error_of(copy, d.bytes) : keep(copy, d.bytes, memory);
+	vcuda_own_descriptor_unguard(guarded);
+	*where = (CUmemLocation){(CUmemLocationType)d.type, d.id};
+	return result;
+}
+
+CUresult libcuda_host_memory_map(const struct libcuda_host_memory *memory, uint64_t address)
+{
+	void *p = (void *)address;
+
+	if (!is_there(memory))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (mmap(p, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file.fd, 0) == MAP_FAILED)
+		return error_of(-errno, memory->bytes);
+	madvise(p, memory->bytes, MADV_DONTFORK);
+	return CUDA_SUCCESS;
+}

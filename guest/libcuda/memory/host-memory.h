@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory behind a handle of cuMemCreate() in host memory: a file in memory of this process's, which other processes
+ * can have too. The file ends with a page that describes it, so that it is known again where it is imported. Its size
+ * is sealed. Thread-safe; nothing is left of it in a forked child.
+ */
+#ifndef VCUDA_HOST_MEMORY_H
+#define VCUDA_HOST_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol/cuda-abi.h"
+
+struct libcuda_host_memory;
+
+/* Whether there is such a place: of HOST always, of HOST_NUMA if this machine has the node. */
+bool libcuda_host_memory_has_place(const CUmemLocation *where);
+
+/*
+ * New memory of zeroes, all of it present: `bytes` is page aligned. CUDA_ERROR_OUT_OF_MEMORY, or
+ * CUDA_ERROR_OPERATING_SYSTEM with a line in the log. libcuda_host_memory_free() ends it.
+ */
+CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory);
+void libcuda_host_memory_free(struct libcuda_host_memory *memory);
+
+uint64_t libcuda_host_memory_bytes(const struct libcuda_host_memory *memory);
+
+/* A new descriptor of it for the application. Errors as above. */
+CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, int *fd);
+
+/*
+ * The memory behind such a descriptor, which stays the caller's, and its place. CUDA_ERROR_INVALID_VALUE: it is another
+ * file; else errors as above.
+ */
+CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, struct libcuda_host_memory **memory);
+
+/* Maps it over what is at the address, readable and writable. Errors as above. */
+CUresult libcuda_host_memory_map(const struct libcuda_host_memory *memory, uint64_t address);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/mapped-host.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "common/log.h"
+#include "core/arena.h"
+#include "core/device.h"
+#include "core/request.h"
+#include "core/thread.h"
+#include "guest/client/session.h"
+#include "memory/memory.h"
+#include "protocol/guest-calls.h"
+
+/* One thread changes mappings at a time. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A thread that were cancelled meanwhile would leave the lock behind. */
+static int enter(void)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_mutex_lock(&lock);
+	return cancel_state;
+}
+
+static CUresult leave(int cancel_state, CUresult result)
+{
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(cancel_state, NULL);
+	return result;
+}
+
+/* ---- reservations in the arena ---- */
+
+bool libcuda_host_reservation_is_due(void)
+{
+	return libcuda_host.features & VCUDA_FEATURE_HOST_MEMORY && !(libcuda_host.features & VCUDA_FEATURE_PLACES) &&
+	       libcuda_allocation_waits();
+}
+
+CUresult libcuda_host_reserve(struct libcuda_range *r, size_t alignment)
+{
+	size_t granularity;
+	CUresult result = vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0),
+							 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	void *address;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (alignment & (alignment - 1) || r->bytes % granularity)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (alignment < granularity)
+		alignment = granularity;
+	if (__builtin_add_overflow(r->bytes, alignment, &r->mapping_bytes) ||
+	    libcuda_arena_take(r->mapping_bytes, &address))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r->mapping = (uintptr_t)address;
+	r->start = (r->mapping + alignment - 1) & ~(uint64_t)(alignment - 1);
+	return CUDA_SUCCESS;
+}
+
+void libcuda_host_unreserve(const struct libcuda_range *r)
+{
+	libcuda_arena_give((void *)r->mapping, r->mapping_bytes);
+}
+
+/* ---- mappings ---- */
+
+static void hide_pages(uint64_t start, uint64_t bytes)
+{
+	mmap((void *)start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+static CUresult take_place(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	if (libcuda_is_host_reservation(r))
+		return CUDA_SUCCESS;
+	if (!(libcuda_host.features & VCUDA_FEATURE_PLACES)) {
+		vcuda_log_once("with this host's GPU, memory of cuMemCreate() in host memory can be mapped only at "
+			       "addresses that were reserved while such memory existed and was not mapped: call "
+			       "cuMemCreate() before cuMemAddressReserve()");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (!libcuda_arena_is_reserved(start, start + bytes)) {
+		vcuda_log_once("memory of cuMemCreate() in host memory cannot be mapped: the addresses of the device "
+			       "were not free in this process");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return vcuda_call_vcudaMemPlace(start, bytes);
+}
+
+static void give_place(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	if (!libcuda_is_host_reservation(r))
+		vcuda_call_cuMemUnmap(start, bytes);
+}
+
+/* Both sides have the pages there, and this process cannot access them. */
+static CUresult share_pages(uint64_t start, uint64_t bytes, const struct libcuda_host_memory *memory)
+{
+	CUresult result = libcuda_host_memory_map(memory, start);
+	struct client_transport *t = client_session.transport;
+	enum client_mapping_release pages;
+	int err;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	libcuda_thread()->calls.waits++;
+	err = t->ops->mapping_register(t, (void *)start, bytes, true, &pages);
+	if (!err && !mprotect((void *)start, bytes, PROT_NONE))
+		return CUDA_SUCCESS;
+	result = err ? libcuda_pinned_error(err, start, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!err)
+		t->ops->mapping_release(t, (void *)start, bytes, CLIENT_MAPPING_KEEP_PAGES);
+	hide_pages(start, bytes);
+	return result;
+}
+
+static CUresult map_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
+			   CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
+{
+	CUresult result;
+
+	if (libcuda_allocation_is_mapped_in(start, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = take_place(r, start, bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* From here on the memory stays, whoever releases its handle. */
+	result = libcuda_allocation_map(handle, start, bytes);
+	if (result == CUDA_SUCCESS) {
+		result = share_pages(start, bytes, memory);
+		if (result == CUDA_SUCCESS)
+			return result;
+		libcuda_allocation_unmap(start, bytes);
+	}
+	give_place(r, start, bytes);
+	return result;
+}
+
+CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
+			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
+{
+	int entered = enter();
+
+	return leave(entered, map_locked(r, start, bytes, handle, memory));
+}
+
+/* The worker's device does not use it any more. */
+static CUresult release_pages(const struct libcuda_host_mapping *m)
+{
+	struct client_transport *t = client_session.transport;
+	int err;
+
+	libcuda_thread()->calls.waits++;
+	err = t->ops->mapping_release(t, (void *)m->start, m->bytes, CLIENT_MAPPING_REMOVE_PAGES);
+	return err ? libcuda_pinned_error(err, m->start, m->bytes) : CUDA_SUCCESS;
+}
+
+/* Of mappings in the arena: the widest access that a device has. */
+static CUmemAccess_flags widest(const struct libcuda_host_mapping *m)
+{
+	unsigned int flags = 0;
+
+	for (int i = 0; i < LIBCUDA_ACCESS_DEVICES; i++)
+		flags |= m->devices[i];
+	return (CUmemAccess_flags)flags;
+}
+
+static CUresult end_device_access(const struct libcuda_host_mapping *m)
+{
+	if (widest(m) == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return CUDA_SUCCESS;
+	return vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(0),
+					     CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+
+static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	bool is_in_arena = libcuda_is_host_reservation(r);
+	struct libcuda_host_mapping m;
+	CUresult result = CUDA_SUCCESS, one;
+
+	if (is_in_arena && !libcuda_host_mappings_cover(start, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_in_arena)
+		result = vcuda_call_cuMemUnmap(start, bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
+		one = is_in_arena ? end_device_access(&m) : CUDA_SUCCESS;
+		/* What a device may still use stays with the worker, and so does the mapping. */
+		if (one != CUDA_SUCCESS)
+			return one;
+		one = release_pages(&m);
+		result = result == CUDA_SUCCESS ? one : result;
+	}
+	libcuda_allocation_unmap(start, bytes);
+	return result;
+}
+
+CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	int entered = enter();
+
+	return leave(entered, unmap_locked(r, start, bytes));
+}
+
+/* ---- access ---- */
+
+static int protection(CUmemAccess_flags flags)
+{
+	switch (flags) {
+	case CU_MEM_ACCESS_FLAGS_PROT_READ:
+		return PROT_READ;
+	case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
+		return PROT_READ | PROT_WRITE;
+	default:
+		return PROT_NONE;
+	}
+}
+
+static CUresult set_access_locked(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc)
+{
+	struct libcuda_host_mapping m;
+	uint64_t end = start + bytes;
+
+	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes)
+		if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && m.location.type != desc->location.type)
+			return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
+		if (mprotect((void *)m.start, m.bytes, protection(desc->flags)))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		m.cpu = desc->flags;
+		libcuda_host_mapping_set(&m);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	int entered = enter();
+
+	if (libcuda_host_mappings_cover(start, bytes))
+		result = set_access_locked(start, bytes, desc);
+	return leave(entered, result);
+}
+
+static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUmemAccess_flags flags)
+{
+	CUmemAccess_flags before = widest(m), after;
+	CUresult result = CUDA_SUCCESS;
+
+	m->devices[device] = (uint8_t)flags;
+	after = widest(m);
+	if (before != after)
+		result = vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device), (int)after);
+	if (result == CUDA_SUCCESS)
+		libcuda_host_mapping_set(m);
+	return result;
+}
+
+CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device, CUmemAccess_flags flags)
+{
+	struct libcuda_host_mapping m;
+	CUresult result = CUDA_SUCCESS;
+	int entered = enter();
+
+	if (device >= LIBCUDA_ACCESS_DEVICES || !libcuda_host_mappings_cover(start, bytes))
+		return leave(entered, CUDA_ERROR_INVALID_VALUE);
+	for (uint64_t at = start; result == CUDA_SUCCESS && libcuda_host_mapping_next(at, start + bytes, &m);
+	     at = m.start + m.bytes)
+		result = set_device(&m, device, flags);
+	return leave(entered, result);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mappings of host memory in reservations. The worker maps the same pages at the same address.
+ *
+ * Where the back end has places for such memory in its own address space (the software GPU: VCUDA_FEATURE_PLACES), it
+ * can be mapped in any reservation, beside device memory. Else it can be mapped in reservations in the arena only, which
+ * have nothing else: those that are made while host memory waits to be mapped (libcuda_host_reservation_is_due()).
+ *
+ * Thread-safe.
+ */
+#ifndef VCUDA_MAPPED_HOST_H
+#define VCUDA_MAPPED_HOST_H
+
+#include <stdbool.h>
+
+#include "memory/allocation.h"
+#include "memory/range.h"
+
+/* A reservation in the arena. */
+static inline bool libcuda_is_host_reservation(const struct libcuda_range *r)
+{
+	return r->kind == LIBCUDA_RANGE_RESERVED && r->mapping_bytes;
+}
+
+/* Whether the next reservation has to be one in the arena. */
+bool libcuda_host_reservation_is_due(void);
+
+/* Address space for r->bytes. CUDA_ERROR_INVALID_VALUE: size or alignment are not allowed. */
+CUresult libcuda_host_reserve(struct libcuda_range *r, size_t alignment);
+void libcuda_host_unreserve(const struct libcuda_range *r);
+
+/*
+ * Maps all of the memory behind a handle in the reservation, which has all of [start, start + bytes). Neither this
+ * process nor a device can access it yet.
+ */
+CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
+			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory);
+
+/* Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. */
+CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes);
+
+/* The access of this process, or in the arena of a device, to whole mappings, which the functions check. */
+CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc);
+CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device, CUmemAccess_flags flags);
+
+#endif

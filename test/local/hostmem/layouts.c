@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several mappings in one reservation, of host memory and of device memory. */
+#include "hostmem.h"
+
+#define DEVICE CU_MEM_LOCATION_TYPE_DEVICE
+#define HOST CU_MEM_LOCATION_TYPE_HOST
+#define NUMA CU_MEM_LOCATION_TYPE_HOST_NUMA
+
+/* Side by side, and copied over the border. */
+static void host_beside_host(void)
+{
+	CUmemGenericAllocationHandle a = create(HOST, 1), b = create(NUMA, 2);
+	size_t bytes = 3 * granule;
+	uint32_t n = (uint32_t)(bytes / 4), wrong = 0;
+	CUdeviceptr p;
+
+	probe_begin("layout", "two of the host");
+	OK(cuMemAddressReserve(&p, bytes, 0, 0, 0));
+	OK(cuMemMap(p + granule, 2 * granule, 0, b, 0));
+	GIVES(give(p, bytes, DEVICE, 0, RW), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemMap(p, granule, 0, a, 0));
+	OK(give(p, bytes, DEVICE, 0, RW));
+	OK(give(p, bytes, HOST, 0, RW));
+	for (uint32_t i = 0; i < n; i++)
+		words(p)[i] = i;
+	step(p, 2, n);
+	for (uint32_t i = 0; i < n; i++)
+		wrong += words(p)[i] != 2 * i + 1;
+	EXPECT(!wrong);
+
+	probe_begin("layout", "one of two is unmapped");
+	OK(cuMemUnmap(p, granule));
+	EXPECT(read_faults(p) && !read_faults(p + granule));
+	GIVES(cuMemAddressFree(p, bytes), CUDA_ERROR_INVALID_VALUE);
+	step(p + granule, 1, 1);
+	EXPECT(*words(p + granule) == 2 * (uint32_t)(granule / 4) + 2);
+	OK(cuMemMap(p, granule, 0, a, 0));
+	EXPECT(read_faults(p));
+	OK(give(p, granule, HOST, 0, RW));
+	EXPECT(words(p)[5] == 11);
+
+	probe_begin("layout", "both are unmapped at once");
+	OK(cuMemUnmap(p, bytes));
+	EXPECT(read_faults(p) && read_faults(p + granule));
+	OK(cuMemAddressFree(p, bytes));
+	OK(cuMemRelease(a));
+	OK(cuMemRelease(b));
+}
+
+static void host_beside_device(void)
+{
+	CUmemAllocationProp prop = properties(DEVICE, 0, CU_MEM_HANDLE_TYPE_NONE);
+	CUmemGenericAllocationHandle host = create(HOST, 1), device = 0, more = create(NUMA, 1);
+	size_t bytes = 3 * granule;
+	uint32_t border[2] = {0};
+	CUdeviceptr p;
+
+	probe_begin("layout", "host, device, host");
+	OK(cuMemCreate(&device, granule, &prop, 0));
+	OK(cuMemAddressReserve(&p, bytes, 0, 0, 0));
+	OK(cuMemMap(p, granule, 0, host, 0));
+	GIVES(cuMemMap(p + granule, granule, 0, device, 0), has_places ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+	OK(cuMemMap(p + 2 * granule, granule, 0, more, 0));
+	if (has_places) {
+		OK(give(p, bytes, DEVICE, 0, RW));
+		GIVES(give(p, bytes, HOST, 0, RW), CUDA_ERROR_INVALID_VALUE);
+		OK(give(p, granule, HOST, 0, RW));
+		OK(give(p + 2 * granule, granule, NUMA, 0, RW));
+		OK(cuMemsetD32_v2(p, 4, bytes / 4));
+		step(p, 3, (uint32_t)(bytes / 4));
+		EXPECT(*words(p) == 13 && *words(p + 2 * granule) == 13 && read_faults(p + granule));
+		OK(cuMemcpyDtoH_v2(border, p + granule - 4, 8));
+		EXPECT(border[0] == 13 && border[1] == 13);
+		OK(cuMemUnmap(p + granule, granule));
+		OK(cuMemMap(p + granule, granule, 0, device, 0));
+		OK(cuMemUnmap(p, bytes));
+		EXPECT(read_faults(p) && read_faults(p + 2 * granule));
+	} else {
+		OK(cuMemUnmap(p, granule));
+		OK(cuMemUnmap(p + 2 * granule, granule));
+	}
+	OK(cuMemAddressFree(p, bytes));
+	OK(cuMemRelease(host));
+	OK(cuMemRelease(device));
+	OK(cuMemRelease(more));
+}
+
+/* The place of host memory is device memory's next. */
+static void take_turns(void)
+{
+	CUmemAllocationProp prop = properties(DEVICE, 0, CU_MEM_HANDLE_TYPE_NONE);
+	CUmemGenericAllocationHandle host, device;
+	CUdeviceptr p;
+
+	probe_begin("layout", "addresses that were reserved before");
+	OK(cuMemAddressReserve(&p, granule, 0, 0, 0));
+	OK(cuMemCreate(&device, granule, &prop, 0));
+	host = create(HOST, 1);
+	for (int i = 0; i < 3; i++) {
+		GIVES(cuMemMap(p, granule, 0, host, 0), has_places ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+		if (has_places) {
+			OK(give(p, granule, HOST, 0, RW));
+			EXPECT(*words(p) == (uint32_t)i);
+			*words(p) = (uint32_t)i + 1;
+			OK(cuMemUnmap(p, granule));
+		}
+		OK(cuMemMap(p, granule, 0, device, 0));
+		OK(give(p, granule, DEVICE, 0, RW));
+		step(p, 1, 1);
+		EXPECT(read_faults(p));
+		OK(cuMemUnmap(p, granule));
+	}
+	OK(cuMemAddressFree(p, granule));
+	OK(cuMemRelease(host));
+	OK(cuMemRelease(device));
+}
+
+static void align(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 1);
+	CUdeviceptr p;
+
+	probe_begin("layout", "alignment");
+	GIVES(cuMemAddressReserve(&p, granule + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemAddressReserve(&p, granule, 3 * granule, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemAddressReserve(&p, granule, 16 * granule, 0, 0));
+	EXPECT(p % (16 * granule) == 0);
+	GIVES(cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemMap(p, granule, 0, handle, 0));
+	OK(give(p, granule, HOST, 0, RW));
+	EXPECT(!write_faults(p));
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+}
+
+void probe_layouts(void)
+{
+	host_beside_host();
+	host_beside_device();
+	take_turns();
+	align();
+}

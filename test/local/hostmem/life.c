@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long the memory lives, and beside what. */
+#include "hostmem.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HOST CU_MEM_LOCATION_TYPE_HOST
+
+static void release_first(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 1), again = 0, third = 0;
+	CUdeviceptr p, q;
+
+	probe_begin("life", "the handle is released before the mapping");
+	OK(cuMemAddressReserve(&q, granule, 0, 0, 0));
+	p = map(handle, granule);
+	*words(p) = 1;
+	OK(cuMemRelease(handle));
+	GIVES(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+	step(p, 5, 1);
+	EXPECT(*words(p) == 6);
+
+	probe_begin("life", "the handle comes back from an address");
+	OK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(p + 4096)));
+	EXPECT(again == handle);
+	OK(cuMemRetainAllocationHandle(&third, (void *)(uintptr_t)p));
+	OK(cuMemRelease(third));
+	OK(cuMemMap(q, granule, 0, again, 0));
+	OK(give(q, granule, HOST, 0, RW));
+	EXPECT(*words(q) == 6);
+	OK(cuMemUnmap(p, granule));
+	GIVES(cuMemRetainAllocationHandle(&third, (void *)(uintptr_t)p), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemAddressFree(p, granule));
+	OK(cuMemRelease(again));
+	EXPECT(*words(q) == 6);
+	unmap(q, granule);
+	GIVES(cuMemRelease(again), CUDA_ERROR_INVALID_VALUE);
+}
+
+static unsigned int open_files(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (all && readdir(all))
+		n++;
+	if (all)
+		closedir(all);
+	return n;
+}
+
+static void many(void)
+{
+	enum { MANY = 40 };
+	CUmemGenericAllocationHandle handles[MANY];
+	unsigned int before = open_files();
+	CUdeviceptr p[MANY];
+
+	probe_begin("life", "many, and nothing is left of them");
+	for (int i = 0; i < MANY; i++) {
+		handles[i] = create(i % 2 ? HOST : CU_MEM_LOCATION_TYPE_HOST_NUMA, 1);
+		p[i] = map(handles[i], granule);
+		*words(p[i]) = (uint32_t)i;
+	}
+	for (int i = 0; i < MANY; i++)
+		step(p[i], 1, 1);
+	for (int i = 0; i < MANY; i++) {
+		EXPECT(*words(p[i]) == (uint32_t)i + 1);
+		unmap(p[i], granule);
+		OK(cuMemRelease(handles[i]));
+	}
+	EXPECT(open_files() == before);
+}
+
+/* A parent's pages stay its own: neither its writes nor its kernels' go to copies. */
+static void fork_meanwhile(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 1);
+	CUdeviceptr p = map(handle, granule);
+	int ends[2], status = -1;
+	char c;
+	pid_t child;
+
+	probe_begin("life", "a fork");
+	*words(p) = 3;
+	EXPECT(!pipe(ends));
+	child = fork();
+	if (!child) {
+		CUmemGenericAllocationHandle mine;
+		CUmemAllocationProp prop = properties(HOST, 0, CU_MEM_HANDLE_TYPE_NONE);
+
+		close(ends[1]);
+		/* Until the parent is done. */
+		while (read(ends[0], &c, 1) > 0)
+			continue;
+		_exit(cuMemCreate(&mine, granule, &prop, 0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+	}
+	close(ends[0]);
+	*words(p) = 4;
+	step(p, 10, 1);
+	EXPECT(*words(p) == 41);
+	close(ends[1]);
+	EXPECT(waitpid(child, &status, 0) == child && status == 0);
+	step(p, 1, 1);
+	EXPECT(*words(p) == 42);
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+}
+
+/* No context has to do with it. */
+static void end_context(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 1);
+	CUcontext before, context;
+	CUdeviceptr p, out;
+
+	probe_begin("life", "a context ends");
+	OK(cuCtxGetCurrent(&before));
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	p = map(handle, granule);
+	OK(cuMemAlloc_v2(&out, 16));
+	*words(p) = 77;
+	OK(cuMemcpyHtoD_v2(out, (void *)(uintptr_t)p, 4));
+	OK(cuCtxDestroy_v2(context));
+	OK(cuCtxSetCurrent(before));
+	EXPECT(*words(p) == 77);
+	step(p, 1, 1);
+	EXPECT(*words(p) == 78);
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+}
+
+void probe_life(void)
+{
+	release_first();
+	many();
+	fork_meanwhile();
+	end_context();
+}

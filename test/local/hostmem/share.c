@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory of two processes, by a file descriptor, as NCCL's transport over shared memory has it. */
+#include "hostmem.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NUMA CU_MEM_LOCATION_TYPE_HOST_NUMA
+#define N 1000u
+
+static void *as_handle(int fd)
+{
+	return (void *)(intptr_t)fd;
+}
+
+static void send_file(int to, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {"x", 1};
+	struct msghdr h = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+	control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	EXPECT(sendmsg(to, &h, 0) == 1);
+}
+
+static int receive_file(int from)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char c;
+	struct iovec iov = {&c, 1};
+	struct msghdr h = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	int fd = -1;
+
+	EXPECT(recvmsg(from, &h, 0) == 1 && h.msg_controllen >= CMSG_LEN(sizeof(int)));
+	memcpy(&fd, CMSG_DATA(&control.align), sizeof(fd));
+	return fd;
+}
+
+static void say(int to)
+{
+	EXPECT(write(to, "x", 1) == 1);
+}
+
+static void hear(int from)
+{
+	char c;
+
+	EXPECT(read(from, &c, 1) == 1);
+}
+
+int share_child(int socket)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUmemAllocationProp prop;
+	uint32_t wrong = 0;
+	CUdeviceptr p;
+	int fd;
+
+	probe_begin("share", "the other process");
+	fd = receive_file(socket);
+	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), BY_FILE));
+	close(fd);
+	OK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+	EXPECT(prop.location.type == NUMA && prop.location.id == 0 && prop.requestedHandleTypes == BY_FILE);
+	p = map(handle, 2 * granule);
+	OK(cuMemRelease(handle));
+	for (uint32_t i = 0; i < N; i++)
+		wrong += words(p)[i] != i;
+	EXPECT(!wrong);
+	step(p, 3, N);
+	words(p)[granule / 4] = 4711;
+	say(socket);
+	hear(socket);
+	/* It lives as long as one process has it. */
+	EXPECT(words(p)[7] == 44);
+	step(p, 1, N);
+	EXPECT(words(p)[7] == 45);
+	unmap(p, 2 * granule);
+	return probe_failed() ? 1 : 0;
+}
+
+static pid_t start_child(int *socket)
+{
+	int ends[2];
+	char number[12];
+	pid_t child;
+
+	EXPECT(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	*socket = ends[0];
+	child = fork();
+	if (child)
+		close(ends[1]);
+	if (child)
+		return child;
+	fcntl(ends[1], F_SETFD, 0);
+	snprintf(number, sizeof(number), "%d", ends[1]);
+	execl("/proc/self/exe", "hostmem", has_places ? "cpu" : "cuda", number, (char *)NULL);
+	_exit(127);
+}
+
+static void with_another_process(void)
+{
+	CUmemAllocationProp prop = properties(NUMA, 0, BY_FILE);
+	CUmemGenericAllocationHandle handle = 0;
+	int socket, fd = -1, status = -1;
+	uint32_t wrong = 0;
+	pid_t child;
+	CUdeviceptr p;
+
+	probe_begin("share", "with another process");
+	OK(cuMemCreate(&handle, 2 * granule, &prop, 0));
+	p = map(handle, 2 * granule);
+	for (uint32_t i = 0; i < N; i++)
+		words(p)[i] = i;
+	OK(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0));
+	OK(cuMemRelease(handle));
+	child = start_child(&socket);
+	send_file(socket, fd);
+	close(fd);
+	hear(socket);
+	for (uint32_t i = 0; i < N; i++)
+		wrong += words(p)[i] != 3 * i + 1;
+	EXPECT(!wrong && words(p)[granule / 4] == 4711);
+	step(p, 2, N);
+	EXPECT(words(p)[7] == 45);
+	words(p)[7] = 44;
+	unmap(p, 2 * granule);
+	say(socket);
+	EXPECT(waitpid(child, &status, 0) == child && status == 0);
+	close(socket);
+}
+
+static void with_itself(void)
+{
+	CUmemAllocationProp prop = properties(NUMA, 0, BY_FILE);
+	CUmemGenericAllocationHandle handle = 0, again = 0;
+	CUdeviceptr p, q;
+	int fd = -1;
+
+	probe_begin("share", "with the same process");
+	OK(cuMemCreate(&handle, granule, &prop, 0));
+	p = map(handle, granule);
+	OK(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0));
+	EXPECT(fcntl(fd, F_GETFD) >= 0);
+	OK(cuMemImportFromShareableHandle(&again, as_handle(fd), BY_FILE));
+	q = map(again, granule);
+	*words(p) = 8;
+	step(q, 2, 1);
+	EXPECT(*words(p) == 17 && *words(q) == 17);
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+	EXPECT(*words(q) == 17);
+
+	probe_begin("share", "what was exported is all that is left");
+	unmap(q, granule);
+	OK(cuMemRelease(again));
+	OK(cuMemImportFromShareableHandle(&again, as_handle(fd), BY_FILE));
+	q = map(again, granule);
+	EXPECT(*words(q) == 17);
+	unmap(q, granule);
+	OK(cuMemRelease(again));
+	close(fd);
+}
+
+static void codes(void)
+{
+	CUmemAllocationProp prop = properties(NUMA, 0, BY_FILE);
+	CUmemGenericAllocationHandle handle = 0, other;
+	int fd = -1, null = open("/dev/null", O_RDWR), file = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	probe_begin("share", "codes");
+	OK(cuMemCreate(&handle, granule, &prop, 0));
+	GIVES(cuMemExportToShareableHandle(NULL, handle, BY_FILE, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 1), CUDA_ERROR_INVALID_VALUE);
+	other = create(NUMA, 1);
+	GIVES(cuMemExportToShareableHandle(&fd, other, BY_FILE, 0), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemRelease(other));
+	GIVES(cuMemImportFromShareableHandle(&other, as_handle(null), BY_FILE), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemImportFromShareableHandle(&other, as_handle(-1), BY_FILE), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(!ftruncate(file, (off_t)granule + 4096));
+	EXPECT(!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+	GIVES(cuMemImportFromShareableHandle(&other, as_handle(file), BY_FILE), CUDA_ERROR_INVALID_VALUE);
+	close(file);
+	close(null);
+	OK(cuMemRelease(handle));
+}
+
+void probe_share(void)
+{
+	codes();
+	with_itself();
+	with_another_process();
+}
