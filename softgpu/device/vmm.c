@@ -41,8 +41,8 @@ struct allocation {
 struct mapping {
 	uint64_t start, size;
 	struct file *file; /* NULL: a place of guest memory */
-	bool accessible; /* has a range in the table */
-	bool leaves;     /* unmapped, but guest memory lies there still */
+	bool accessible;   /* has a range in the table */
+	bool leaves;       /* unmapped, but guest memory lies there still */
 	struct mapping *next;
 };
 

@@ -253,8 +253,7 @@ bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host
 		return false;
 	pthread_mutex_lock(&lock);
 	for (const struct mapping *m = host_mappings; m; m = m->next)
-		if (m->place.start >= start && m->place.start < end &&
-		    (!first || m->place.start < first->place.start))
+		if (m->place.start >= start && m->place.start < end && (!first || m->place.start < first->place.start))
 			first = m;
 	if (first)
 		*mapping = first->place;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of cuMemCreate(): its handle counts who holds it, and comes back to generation from what is mapped of it. It
- * is there until nobody holds it and nothing is mapped: in the worker, or, in host memory, in this process. Thread-safe.
+ * is there until nobody holds it and nothing is mapped: in the worker, or, in host memory, in this process.
+ * Thread-safe.
  */
 #ifndef VCUDA_ALLOCATION_H
 #define VCUDA_ALLOCATION_H

@@ -96,7 +96,8 @@ static CUresult error_of(int err, uint64_t bytes)
 		return libcuda_pinned_error(err, 0, bytes);
 	if (err == -ENOSPC || err == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	vcuda_log("cannot make or open %llu bytes of memory of the host: %s", (unsigned long long)bytes, strerror(-err));
+	vcuda_log("cannot make or open %llu bytes of memory of the host: %s", (unsigned long long)bytes,
+		  strerror(-err));
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 

@@ -45,8 +45,8 @@ bool libcuda_host_reservation_is_due(void)
 CUresult libcuda_host_reserve(struct libcuda_range *r, size_t alignment)
 {
 	size_t granularity;
-	CUresult result = vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0),
-							 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	CUresult result =
+		vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0), CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	void *address;
 
 	if (result != CUDA_SUCCESS)
@@ -259,7 +259,8 @@ static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUme
 	m->devices[device] = (uint8_t)flags;
 	after = widest(m);
 	if (before != after)
-		result = vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device), (int)after);
+		result = vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device),
+						       (int)after);
 	if (result == CUDA_SUCCESS)
 		libcuda_host_mapping_set(m);
 	return result;

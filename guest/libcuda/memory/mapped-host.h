@@ -3,8 +3,9 @@
  * Mappings of host memory in reservations. The worker maps the same pages at the same address.
  *
  * Where the back end has places for such memory in its own address space (the software GPU: VCUDA_FEATURE_PLACES), it
- * can be mapped in any reservation, beside device memory. Else it can be mapped in reservations in the arena only, which
- * have nothing else: those that are made while host memory waits to be mapped (libcuda_host_reservation_is_due()).
+ * can be mapped in any reservation, beside device memory. Else it can be mapped in reservations in the arena only,
+ * which have nothing else: those that are made while host memory waits to be mapped
+ * (libcuda_host_reservation_is_due()).
  *
  * Thread-safe.
  */

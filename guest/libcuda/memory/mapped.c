@@ -121,8 +121,8 @@ VCUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 static CUresult create_on_host(struct libcuda_allocation *made, size_t size)
 {
 	size_t granularity;
-	CUresult result = vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0),
-							 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	CUresult result =
+		vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0), CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
 	if (result == CUDA_SUCCESS && size % granularity)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -201,8 +201,8 @@ static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t 
 			 CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
 {
 	size_t granularity;
-	CUresult result = vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0),
-							 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	CUresult result =
+		vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0), CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
 	if (result != CUDA_SUCCESS)
 		return result;

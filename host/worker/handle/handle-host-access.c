@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of cuMemCreate().
- * Such memory is of no context, but the driver registers memory in one. So it is the primary context of a device, which
- * stays as long as the registration.
+ * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of
+ * cuMemCreate(). Such memory is of no context, but the driver registers memory in one. So it is the primary context of
+ * a device, which stays as long as the registration.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -73,8 +73,8 @@ int worker_mapping_add(struct worker_mappings *w, uint64_t address, uint64_t len
 int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t length);
 
 /*
- * The back end lends [address, address + length), where it has memory that nothing uses: one mapping of exactly that may
- * lie there. The end of the mapping ends the loan, and leaves new memory. -ENOMEM.
+ * The back end lends [address, address + length), where it has memory that nothing uses: one mapping of exactly that
+ * may lie there. The end of the mapping ends the loan, and leaves new memory. -ENOMEM.
  */
 int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t length);
 

@@ -34,7 +34,8 @@ static CUdeviceptr end_of(enum end end)
 	}
 }
 
-/* In the calls that name the ends, the memory is on the host where the other end is on the device, else on the device. */
+/* In the calls that name the ends, the memory is on the host where the other end is on the device, else on the device.
+ */
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, enum end other, bool into, size_t bytes, enum how how)
 {
 	bool later = how == TYPED_LATER || how == ANY_LATER;
@@ -91,13 +92,13 @@ static void copy_one(enum end other, bool into, size_t bytes, enum how how)
 static void set_and_box(void)
 {
 	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-				.srcHost = (void *)(uintptr_t)has.memory,
-				.srcPitch = 512,
-				.dstMemoryType = CU_MEMORYTYPE_DEVICE,
-				.dstDevice = has.device,
-				.dstPitch = 256,
-				.WidthInBytes = 256,
-				.Height = 100};
+			     .srcHost = (void *)(uintptr_t)has.memory,
+			     .srcPitch = 512,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = has.device,
+			     .dstPitch = 256,
+			     .WidthInBytes = 256,
+			     .Height = 100};
 
 	probe_begin("copy", "memset");
 	OK(cuMemsetD32_v2(has.memory, 0x01020304, 1000));
@@ -111,13 +112,13 @@ static void set_and_box(void)
 	OK(cuMemcpy2D_v2(&box));
 	EXPECT(has_only(has.device, 25600, 7));
 	box = (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-				 .srcDevice = has.device,
-				 .srcPitch = 256,
-				 .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-				 .dstDevice = has.memory + 100000,
-				 .dstPitch = 300,
-				 .WidthInBytes = 256,
-				 .Height = 50};
+			      .srcDevice = has.device,
+			      .srcPitch = 256,
+			      .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+			      .dstDevice = has.memory + 100000,
+			      .dstPitch = 300,
+			      .WidthInBytes = 256,
+			      .Height = 50};
 	OK(cuMemcpy2D_v2(&box));
 	OK(cuCtxSynchronize());
 	EXPECT(has_only(has.memory + 100000 + 300, 256, 7));

@@ -18,20 +18,19 @@ static struct {
 bool has_places;
 size_t granule;
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry step(.param .u64 p, .param .u32 k, .param .u32 n)\n{\n"
-	".reg .u64 %a, %o; .reg .u32 %i, %k, %n, %x, %b, %t; .reg .pred %q;\n"
-	"ld.param.u64 %a, [p]; ld.param.u32 %k, [k]; ld.param.u32 %n, [n];\n"
-	"mov.u32 %b, %ctaid.x; mov.u32 %t, %ntid.x; mov.u32 %i, %tid.x; mad.lo.u32 %i, %b, %t, %i;\n"
-	"setp.ge.u32 %q, %i, %n; @%q ret;\n"
-	"mul.wide.u32 %o, %i, 4; add.u64 %a, %a, %o; ld.global.u32 %x, [%a];\n"
-	"mad.lo.u32 %x, %x, %k, 1; st.global.u32 [%a], %x; ret;\n}\n"
-	".visible .entry count(.param .u64 p, .param .u32 rounds)\n{\n"
-	".reg .u64 %a; .reg .u32 %i, %n, %x; .reg .pred %q;\n"
-	"ld.param.u64 %a, [p]; ld.param.u32 %n, [rounds]; mov.u32 %i, 0;\n"
-	"loop:\natom.global.sys.add.u32 %x, [%a], 1; add.u32 %i, %i, 1;\n"
-	"setp.lt.u32 %q, %i, %n; @%q bra loop; ret;\n}\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry step(.param .u64 p, .param .u32 k, .param .u32 n)\n{\n"
+			  ".reg .u64 %a, %o; .reg .u32 %i, %k, %n, %x, %b, %t; .reg .pred %q;\n"
+			  "ld.param.u64 %a, [p]; ld.param.u32 %k, [k]; ld.param.u32 %n, [n];\n"
+			  "mov.u32 %b, %ctaid.x; mov.u32 %t, %ntid.x; mov.u32 %i, %tid.x; mad.lo.u32 %i, %b, %t, %i;\n"
+			  "setp.ge.u32 %q, %i, %n; @%q ret;\n"
+			  "mul.wide.u32 %o, %i, 4; add.u64 %a, %a, %o; ld.global.u32 %x, [%a];\n"
+			  "mad.lo.u32 %x, %x, %k, 1; st.global.u32 [%a], %x; ret;\n}\n"
+			  ".visible .entry count(.param .u64 p, .param .u32 rounds)\n{\n"
+			  ".reg .u64 %a; .reg .u32 %i, %n, %x; .reg .pred %q;\n"
+			  "ld.param.u64 %a, [p]; ld.param.u32 %n, [rounds]; mov.u32 %i, 0;\n"
+			  "loop:\natom.global.sys.add.u32 %x, [%a], 1; add.u32 %i, %i, 1;\n"
+			  "setp.lt.u32 %q, %i, %n; @%q bra loop; ret;\n}\n";
 
 void probe_expect(bool holds, const char *file, int line, const char *what, long value)
 {
@@ -60,9 +59,8 @@ unsigned int probe_failed(void)
 
 CUmemAllocationProp properties(CUmemLocationType type, int id, CUmemAllocationHandleType handle_types)
 {
-	return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .requestedHandleTypes = handle_types,
-				     .location = {type, id}};
+	return (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = handle_types, .location = {type, id}};
 }
 
 CUmemGenericAllocationHandle create(CUmemLocationType type, size_t granules)

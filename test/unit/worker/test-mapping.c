@@ -231,8 +231,8 @@ static void places_are_lent(void **state)
 	struct worker_mapping_extent e = extent(1, 2), one = extent(1, 1);
 	char prot[5];
 
-	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-			 -1, 0) == (void *)LENT);
+	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)LENT);
 	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	assert_int_equal(worker_mapping_lend(mappings, LENT, 2 * PAGE), 0);
 	assert_int_equal(worker_mapping_add(mappings, LENT, PAGE, 0, true, true, &one, 1), -EADDRNOTAVAIL);
@@ -255,8 +255,8 @@ static void loans_are_taken_back(void **state)
 {
 	struct worker_mapping_extent e = extent(1, 2), first = extent(1, 1), second = extent(2, 1);
 
-	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-			 -1, 0) == (void *)LENT);
+	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)LENT);
 	assert_int_equal(worker_mapping_lend(mappings, LENT, 2 * PAGE), 0);
 	assert_int_equal(worker_mapping_lend(mappings, LENT + 2 * PAGE, 2 * PAGE), 0);
 	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), 0);
@@ -267,7 +267,8 @@ static void loans_are_taken_back(void **state)
 	assert_int_equal(*(char *)LENT, 0);
 	assert_int_equal(*(char *)(LENT + 2 * PAGE), 0);
 	assert_false(worker_mapping_covers(mappings, (void *)LENT, PAGE, false));
-	assert_int_equal(worker_mapping_add(mappings, LENT + 2 * PAGE, 2 * PAGE, PAGE, true, true, &second, 1), -EINVAL);
+	assert_int_equal(worker_mapping_add(mappings, LENT + 2 * PAGE, 2 * PAGE, PAGE, true, true, &second, 1),
+			 -EINVAL);
 	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
 	*(char *)LENT = 5;
 	assert_int_equal(worker_mapping_remove(mappings, LENT, 2 * PAGE), 0);
