@@ -282,10 +282,17 @@ void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping)
 	pthread_mutex_unlock(&lock);
 }
 
-bool libcuda_host_mapping_is_open(uint64_t address, uint64_t bytes)
+bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes)
 {
 	struct libcuda_host_mapping m;
 
-	return libcuda_host_mapping_at(address, &m) && m.cpu == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
-	       bytes <= m.bytes - (address - m.start);
+	while (libcuda_host_mapping_at(address, &m) && m.cpu == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+		uint64_t here = m.bytes - (address - m.start);
+
+		if (bytes <= here)
+			return true;
+		address += here;
+		bytes -= here;
+	}
+	return false;
 }

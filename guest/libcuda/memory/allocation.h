@@ -68,7 +68,7 @@ bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
 /* Keeps the access that was given to the one that begins where this one does. */
 void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping);
 
-/* Whether this process can read and write all of [address, address + bytes) of one mapping. */
-bool libcuda_host_mapping_is_open(uint64_t address, uint64_t bytes);
+/* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */
+bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes);
 
 #endif

@@ -224,7 +224,7 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 	/* The program's own copy, which is made equal before and after. */
 	if (r.kind == LIBCUDA_RANGE_MIRROR && side == LIBCUDA_SIDE_HOST)
 		return CUDA_SUCCESS;
-	if (r.kind == LIBCUDA_RANGE_RESERVED && libcuda_host_mapping_is_open(address, bytes)) {
+	if (r.kind == LIBCUDA_RANGE_RESERVED && libcuda_host_mappings_are_open(address, bytes)) {
 		operand->kind = LIBCUDA_MEMORY_MAPPED;
 		return CUDA_SUCCESS;
 	}

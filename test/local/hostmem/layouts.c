@@ -11,8 +11,8 @@ static void host_beside_host(void)
 {
 	CUmemGenericAllocationHandle a = create(HOST, 1), b = create(NUMA, 2);
 	size_t bytes = 3 * granule;
-	uint32_t n = (uint32_t)(bytes / 4), wrong = 0;
-	CUdeviceptr p;
+	uint32_t n = (uint32_t)(bytes / 4), wrong = 0, value = 0;
+	CUdeviceptr p, device;
 
 	probe_begin("layout", "two of the host");
 	OK(cuMemAddressReserve(&p, bytes, 0, 0, 0));
@@ -27,6 +27,18 @@ static void host_beside_host(void)
 	for (uint32_t i = 0; i < n; i++)
 		wrong += words(p)[i] != 2 * i + 1;
 	EXPECT(!wrong);
+
+	probe_begin("layout", "a copy over the border");
+	OK(cuMemAlloc_v2(&device, granule));
+	OK(cuMemsetD32_v2(device, 9, granule / 4));
+	OK(cuMemcpyDtoH_v2((void *)(uintptr_t)(p + granule / 2), device, granule));
+	EXPECT(*words(p + granule / 2) == 9 && *words(p + granule) == 9 && *words(p + granule * 3 / 2 - 4) == 9);
+	*words(p + granule) = 8;
+	OK(cuMemcpyHtoD_v2(device, (void *)(uintptr_t)(p + granule / 2), granule));
+	OK(cuMemcpyDtoH_v2(&value, device + granule / 2, 4));
+	EXPECT(value == 8);
+	OK(cuMemFree_v2(device));
+	*words(p + granule) = 2 * (uint32_t)(granule / 4) + 1;
 
 	probe_begin("layout", "one of two is unmapped");
 	OK(cuMemUnmap(p, granule));

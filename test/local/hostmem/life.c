@@ -3,6 +3,8 @@
 #include "hostmem.h"
 
 #include <dirent.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +76,45 @@ static void many(void)
 	EXPECT(open_files() == before);
 }
 
+/* Closes the library's descriptor of the only such memory. */
+static bool close_file(void)
+{
+	char name[300], file[300];
+
+	for (int fd = 3; fd < 1100; fd++) {
+		ssize_t n;
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		n = readlink(name, file, sizeof(file) - 1);
+		if (n > 0 && !strncmp(file, "/memfd:vcuda-host", strlen("/memfd:vcuda-host")))
+			return !close(fd);
+	}
+	return false;
+}
+
+/* What is mapped goes on. The program is told of the rest, once. */
+static void close_descriptor(void)
+{
+	CUmemAllocationProp prop = properties(CU_MEM_LOCATION_TYPE_HOST_NUMA, 0, BY_FILE);
+	CUmemGenericAllocationHandle handle = 0;
+	CUdeviceptr p, q;
+	int fd;
+
+	probe_begin("life", "the program closes the descriptor");
+	OK(cuMemCreate(&handle, granule, &prop, 0));
+	OK(cuMemAddressReserve(&q, granule, 0, 0, 0));
+	p = map(handle, granule);
+	EXPECT(close_file());
+	GIVES(cuMemMap(q, granule, 0, handle, 0), CUDA_ERROR_OPERATING_SYSTEM);
+	GIVES(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0), CUDA_ERROR_OPERATING_SYSTEM);
+	*words(p) = 10;
+	step(p, 2, 1);
+	EXPECT(*words(p) == 21);
+	unmap(p, granule);
+	OK(cuMemAddressFree(q, granule));
+	OK(cuMemRelease(handle));
+}
+
 /* A parent's pages stay its own: neither its writes nor its kernels' go to copies. */
 static void fork_meanwhile(void)
 {
@@ -136,6 +177,7 @@ void probe_life(void)
 {
 	release_first();
 	many();
+	close_descriptor();
 	fork_meanwhile();
 	end_context();
 }
