@@ -400,13 +400,16 @@ CUresult softgpu_hostPlace(CUdeviceptr ptr, size_t size)
 	return softgpu_leave(map(r, ptr, size, NULL));
 }
 
-/* Whether the mappings cover [start, start + size), which is not empty, without gaps, none of them in part. */
-static bool covered(const struct reservation *r, uint64_t start, uint64_t size)
+/*
+ * Whether the mappings cover [start, start + size), which is not empty, without gaps, none of them in part. `leaving`:
+ * also those that are unmapped, but not left.
+ */
+static bool covered(const struct reservation *r, uint64_t start, uint64_t size, bool leaving)
 {
 	uint64_t sum = 0;
 
 	for (const struct mapping *m = r->mappings; m; m = m->next) {
-		if (m->leaves || m->start >= start + size || start >= m->start + m->size)
+		if ((m->leaves && !leaving) || m->start >= start + size || start >= m->start + m->size)
 			continue;
 		if (m->start < start || m->start + m->size > start + size)
 			return false;
@@ -435,7 +438,7 @@ CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t
 	softgpu_lock();
 	r = find_reservation(ptr, size);
 	if (!r || !d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    softgpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size))
+	    softgpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size, false))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	hide(r, ptr, size);
 	for (struct mapping *m = r->mappings; m && d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE; m = m->next) {
@@ -505,7 +508,8 @@ CUresult softgpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	scope.last = softgpu_submitted();
 	softgpu_wait(&scope);
 	r = find_reservation(ptr, size);
-	if (!r || !covered(r, ptr, size))
+	/* The guest comes again where its memory could not be taken out of a place. */
+	if (!r || !covered(r, ptr, size, true))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	hide(r, ptr, size);
 	leave_places(r, ptr, size);

@@ -325,10 +325,13 @@ static void test_host_place(void **state)
 	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &value, 4), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemGetAccess(&flags, &access.location, p), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_ERROR_INVALID_VALUE);
+	/* The guest's memory could not be taken out of the place: once more. */
+	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemSetAccess(p, granule, &access, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->hostLeave(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemAddressFree(p, 2 * granule), CUDA_SUCCESS);

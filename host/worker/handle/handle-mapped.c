@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: memory that is created and mapped in two steps. */
+#include <pthread.h>
+
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "session/session.h"
@@ -55,7 +57,13 @@ CUresult vcuda_handle_vcudaMemMap(struct worker_session *s, struct vcuda_args_vc
 	return s->ops->cuMemMap(a->ptr, a->size, a->offset, (uint64_t)(uintptr_t)a->handle, 0);
 }
 
-/* The back end has the places of guest memory back once none of that lies there. */
+/*
+ * A place is the back end's and lent at once, or neither: between the two another thread of the guest could end the
+ * reservation, and the loan would be of memory that is somebody else's by then.
+ */
+static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
+
+/* The back end has the places of guest memory back once none of that lies there. With the lock held. */
 static CUresult unmap(struct worker_session *s, CUdeviceptr ptr, size_t size)
 {
 	CUresult result = s->ops->cuMemUnmap(ptr, size);
@@ -67,24 +75,39 @@ static CUresult unmap(struct worker_session *s, CUdeviceptr ptr, size_t size)
 	return s->ops->hostLeave(ptr, size);
 }
 
+/* With the lock held. */
+static CUresult place(struct worker_session *s, CUdeviceptr ptr, size_t size)
+{
+	CUresult result = s->ops->hostPlace(ptr, size);
+
+	if (result != CUDA_SUCCESS || !worker_mapping_lend(s->mappings, ptr, size))
+		return result;
+	unmap(s, ptr, size);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult vcuda_handle_vcudaMemPlace(struct worker_session *s, struct vcuda_args_vcudaMemPlace *a)
 {
 	CUresult result;
 
 	if (!s->ops->hostPlace || !s->ops->cuMemUnmap)
 		return worker_unsupported(s, VCUDA_OP_vcudaMemPlace);
-	result = s->ops->hostPlace(a->ptr, a->size);
-	if (result != CUDA_SUCCESS || !worker_mapping_lend(s->mappings, a->ptr, a->size))
-		return result;
-	unmap(s, a->ptr, a->size);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&places);
+	result = place(s, a->ptr, a->size);
+	pthread_mutex_unlock(&places);
+	return result;
 }
 
 CUresult vcuda_handle_cuMemUnmap(struct worker_session *s, struct vcuda_args_cuMemUnmap *a)
 {
+	CUresult result;
+
 	if (!s->ops->cuMemUnmap)
 		return worker_unsupported(s, VCUDA_OP_cuMemUnmap);
-	return unmap(s, a->ptr, a->size);
+	pthread_mutex_lock(&places);
+	result = unmap(s, a->ptr, a->size);
+	pthread_mutex_unlock(&places);
+	return result;
 }
 
 CUresult vcuda_handle_vcudaMemGetAccess(struct worker_session *s, struct vcuda_args_vcudaMemGetAccess *a)
