@@ -12,16 +12,23 @@
 #define THREADS 4
 
 static _Atomic int holds; /* of the one window */
+static enum vcuda_hold_owner holder = VCUDA_HOLD_REGISTER;
 
-bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
+bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable,
+			enum vcuda_hold_owner owner)
 {
 	holds++;
 	return true;
 }
 
-void vcuda_mapping_release(struct worker_mappings *w, const void *p)
+void vcuda_mapping_release(struct worker_mappings *w, const void *p, enum vcuda_hold_owner owner)
 {
 	holds--;
+}
+
+enum vcuda_hold_owner vcuda_mapping_holder(struct worker_mappings *w, const void *p)
+{
+	return holder;
 }
 
 struct end {
@@ -105,9 +112,28 @@ static void test_failed(void **state)
 	munmap(memory, 4096);
 }
 
+/* Memory that vcudaMemHostAccess has registered is not ended by another call. */
+static void test_of_another(void **state)
+{
+	uint32_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct worker_session session = {.ops = cuda};
+	struct end e = {&session, memory, *state, CUDA_SUCCESS};
+
+	holds = 0;
+	assert_int_equal(cuda->cuMemHostRegister_v2(memory, 4096, 0), CUDA_SUCCESS);
+	holder = VCUDA_HOLD_ACCESS;
+	end(&e);
+	assert_int_equal(e.result, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	holder = VCUDA_HOLD_REGISTER;
+	assert_int_equal(holds, 0);
+	assert_int_equal(cuda->cuMemHostUnregister(memory), CUDA_SUCCESS);
+	munmap(memory, 4096);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {IN_CONTEXT(test_at_once), IN_CONTEXT(test_failed)};
+	const struct CMUnitTest tests[] = {IN_CONTEXT(test_at_once), IN_CONTEXT(test_failed),
+					   IN_CONTEXT(test_of_another)};
 
 	init_device();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
+#include "handle/handle-host-access.h"
 #include "handle/link.h"
 #include "common/log.h"
 #include "memory/ram.h"
@@ -104,6 +105,8 @@ CUresult vcuda_handle_cuDevicePrimaryCtxRetain(struct worker_session *s, struct 
 		result = s->ops->cuDevicePrimaryCtxRetain(&a->pctx, a->dev);
 	}
 	count_retain(a->dev, result);
+	if (result == CUDA_SUCCESS)
+		worker_host_access_retained(s, a->dev);
 	return result;
 }
 
@@ -137,7 +140,8 @@ CUresult vcuda_handle_cuDevicePrimaryCtxSetFlags_v2(struct worker_session *s,
 	return s->ops->cuDevicePrimaryCtxSetFlags_v2(a->dev, a->flags);
 }
 
-static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext context, uint64_t id)
+/* `ends`: it is the guest's last. */
+static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext context, uint64_t id, bool ends)
 {
 	unsigned int flags;
 	CUresult result;
@@ -147,10 +151,14 @@ static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext
 	worker_stage_events_drop(s);
 	worker_stage_queue_close(s, context);
 	worker_ram_close(context);
+	if (ends)
+		worker_host_access_close(s, dev);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	count_release(dev, result);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
 		s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active);
+	if (ends)
+		worker_host_access_reopen(s, dev, active);
 	if (!active) {
 		worker_turn_events_forget(id);
 		worker_handle_remove_children(s->handles, id);
@@ -166,12 +174,12 @@ static CUresult release(struct worker_session *s, CUdevice dev)
 	CUcontext context = primary(s, dev);
 	uint64_t id = id_of(s, context);
 	CUresult result = CUDA_SUCCESS;
-	bool closed = false;
+	bool closed = false, ends = is_last_release(dev);
 
-	if (is_last_release(dev))
+	if (ends)
 		result = close_context(s, id, &closed);
 	if (result == CUDA_SUCCESS)
-		result = release_closed(s, dev, context, id);
+		result = release_closed(s, dev, context, id, ends);
 	open_context(s, id, closed);
 	return result;
 }
@@ -238,7 +246,9 @@ static CUresult reset_closed(struct worker_session *s, CUdevice dev, CUcontext c
 	worker_stage_events_drop(s);
 	worker_stage_queue_close(s, context);
 	worker_ram_close(context);
+	worker_host_access_close(s, dev);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(dev);
+	worker_host_access_reopen(s, dev, result != CUDA_SUCCESS);
 	worker_turn_events_forget(id);
 	if (result == CUDA_SUCCESS)
 		worker_handle_remove_children(s->handles, id);

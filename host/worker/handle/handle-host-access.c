@@ -2,11 +2,13 @@
 /*
  * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of
  * cuMemCreate(). Such memory is of no context, but the driver registers memory in one. So it is the primary context of
- * a device, which stays as long as the registration.
+ * a device, which stays as long as the registration; it ends all the same with the guest's last release and with a
+ * reset, and the registration waits for its return.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/log.h"
 #include "handle/handle-host-access.h"
 #include "protocol/handlers.h"
 #include "session/dispatch.h"
@@ -15,8 +17,10 @@
 /* A registration, with its hold on the mappings. */
 struct access {
 	void *p;
+	size_t bytes;
+	bool writes;
 	CUdevice dev;
-	CUcontext context;
+	CUcontext context; /* NULL: not registered until the device's primary context is there again */
 	struct access *next;
 };
 
@@ -58,7 +62,6 @@ static CUresult register_in(struct worker_session *s, CUcontext context, void *p
 	return result;
 }
 
-/* A context that was reset has ended its registrations. */
 static CUresult unregister_in(struct worker_session *s, CUcontext context, void *p)
 {
 	CUcontext before = NULL;
@@ -69,19 +72,46 @@ static CUresult unregister_in(struct worker_session *s, CUcontext context, void 
 	if (result == CUDA_SUCCESS)
 		result = s->ops->cuMemHostUnregister(p);
 	s->ops->cuCtxSetCurrent(before);
-	return result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_SUCCESS : result;
+	return result;
+}
+
+/* Ends the registration, if there is one; the hold stays. */
+static CUresult suspend(struct worker_session *s, struct access *a)
+{
+	CUresult result = a->context ? unregister_in(s, a->context, a->p) : CUDA_SUCCESS;
+
+	if (!a->context || result != CUDA_SUCCESS)
+		return result;
+	s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	a->context = NULL;
+	return CUDA_SUCCESS;
+}
+
+/* Registers what is not registered. */
+static CUresult resume(struct worker_session *s, struct access *a)
+{
+	CUcontext context;
+	CUresult result = s->ops->cuDevicePrimaryCtxRetain(&context, a->dev);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = register_in(s, context, a->p, a->bytes, a->writes);
+	if (result == CUDA_SUCCESS)
+		a->context = context;
+	else
+		s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	return result;
 }
 
 static CUresult take(struct worker_session *s, struct access **at)
 {
 	struct access *a = *at;
-	CUresult result = a ? unregister_in(s, a->context, a->p) : CUDA_SUCCESS;
+	CUresult result = a ? suspend(s, a) : CUDA_SUCCESS;
 
 	if (!a || result != CUDA_SUCCESS)
 		return result;
 	*at = a->next;
-	vcuda_mapping_release(s->mappings, a->p);
-	s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	vcuda_mapping_release(s->mappings, a->p, VCUDA_HOLD_ACCESS);
 	free(a);
 	return CUDA_SUCCESS;
 }
@@ -93,26 +123,67 @@ static CUresult give(struct worker_session *s, void *p, size_t bytes, CUdevice d
 
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct access){.p = p, .dev = dev, .next = all};
-	result = s->ops->cuDevicePrimaryCtxRetain(&a->context, dev);
+	*a = (struct access){.p = p, .bytes = bytes, .writes = writes, .dev = dev, .next = all};
+	result = vcuda_mapping_hold(s->mappings, p, bytes, true, VCUDA_HOLD_ACCESS) ? CUDA_SUCCESS
+										    : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		goto free_access;
-	result = vcuda_mapping_hold(s->mappings, p, bytes, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	if (result != CUDA_SUCCESS)
-		goto release_context;
-	result = register_in(s, a->context, p, bytes, writes);
+	result = resume(s, a);
 	if (result != CUDA_SUCCESS)
 		goto release_mapping;
 	all = a;
 	return CUDA_SUCCESS;
 
 release_mapping:
-	vcuda_mapping_release(s->mappings, p);
-release_context:
-	s->ops->cuDevicePrimaryCtxRelease_v2(dev);
+	vcuda_mapping_release(s->mappings, p, VCUDA_HOLD_ACCESS);
 free_access:
 	free(a);
 	return result;
+}
+
+/* ---- the end of primary contexts ---- */
+
+/* What cannot be unregistered keeps its context, and its pages stay: nobody knows what the driver does with them. */
+void worker_host_access_close(struct worker_session *s, int dev)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	for (struct access *a = all; a; a = a->next) {
+		result = a->dev == dev ? suspend(s, a) : CUDA_SUCCESS;
+		if (result != CUDA_SUCCESS)
+			vcuda_log("access to host memory of cuMemCreate() could not be ended before the primary "
+				  "context of device %d (CUDA error %d)",
+				  dev, (int)result);
+	}
+}
+
+/* With the lock held. */
+static void resume_all(struct worker_session *s, int dev)
+{
+	CUresult result;
+
+	for (struct access *a = all; a; a = a->next) {
+		result = a->dev == dev && !a->context ? resume(s, a) : CUDA_SUCCESS;
+		if (result != CUDA_SUCCESS)
+			vcuda_log("device %d has lost its access to host memory of cuMemCreate() with its primary "
+				  "context (CUDA error %d)",
+				  dev, (int)result);
+	}
+}
+
+void worker_host_access_reopen(struct worker_session *s, int dev, bool active)
+{
+	if (active)
+		resume_all(s, dev);
+	pthread_mutex_unlock(&lock);
+}
+
+void worker_host_access_retained(struct worker_session *s, int dev)
+{
+	pthread_mutex_lock(&lock);
+	resume_all(s, dev);
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult vcuda_handle_vcudaMemHostAccess(struct worker_session *s, struct vcuda_args_vcudaMemHostAccess *a)

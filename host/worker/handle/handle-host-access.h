@@ -9,4 +9,14 @@ struct worker_session;
 /* Whether the back end has what vcudaMemHostAccess needs. Any thread, once the session has its back end. */
 bool worker_host_access_is_there(const struct worker_session *s);
 
+/*
+ * The primary context of the device ends between these two calls, and nobody is given access meanwhile. What the device
+ * had access to is registered again: by the second call if the context is still there (`active`), else when the guest
+ * retains it again, which it says with worker_host_access_retained(). Until then the guest's pages stay held, and no
+ * context has access to them.
+ */
+void worker_host_access_close(struct worker_session *s, int dev);
+void worker_host_access_reopen(struct worker_session *s, int dev, bool active);
+void worker_host_access_retained(struct worker_session *s, int dev);
+
 #endif

@@ -30,11 +30,11 @@ CUresult vcuda_handle_vcudaManagedPlace(struct worker_session *s, struct vcuda_a
 
 	if (!s->ops->managedPlace)
 		return worker_unsupported(s, VCUDA_OP_vcudaManagedPlace);
-	if (!vcuda_mapping_hold(s->mappings, a->p, a->bytes, true))
+	if (!vcuda_mapping_hold(s->mappings, a->p, a->bytes, true, VCUDA_HOLD_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = s->ops->managedPlace(a->owner, a->index, a->p, a->bytes);
 	if (result != CUDA_SUCCESS)
-		vcuda_mapping_release(s->mappings, a->p);
+		vcuda_mapping_release(s->mappings, a->p, VCUDA_HOLD_MANAGED);
 	return result;
 }
 
@@ -46,6 +46,6 @@ CUresult vcuda_handle_vcudaManagedDrop(struct worker_session *s, struct vcuda_ar
 		return worker_unsupported(s, VCUDA_OP_vcudaManagedDrop);
 	result = s->ops->managedDrop(a->p);
 	if (result == CUDA_SUCCESS)
-		vcuda_mapping_release(s->mappings, a->p);
+		vcuda_mapping_release(s->mappings, a->p, VCUDA_HOLD_MANAGED);
 	return result;
 }

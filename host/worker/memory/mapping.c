@@ -54,6 +54,7 @@ struct lent {
 /* A registration with the back end: mappings under it stay. */
 struct hold {
 	uint64_t address, bytes;
+	enum vcuda_hold_owner owner;
 };
 
 struct worker_mappings {
@@ -465,14 +466,15 @@ static bool add_hold(struct worker_mappings *w, struct hold *hold, bool writable
 	return true;
 }
 
-bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable)
+bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable,
+			enum vcuda_hold_owner owner)
 {
 	struct hold *hold = malloc(sizeof(*hold));
 	bool held;
 
 	if (!hold)
 		return false;
-	*hold = (struct hold){(uint64_t)(uintptr_t)p, bytes};
+	*hold = (struct hold){(uint64_t)(uintptr_t)p, bytes, owner};
 	pthread_mutex_lock(&w->lock);
 	held = add_hold(w, hold, writable);
 	pthread_mutex_unlock(&w->lock);
@@ -481,14 +483,34 @@ bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes
 	return held;
 }
 
-void vcuda_mapping_release(struct worker_mappings *w, const void *p)
+/* The one that began at p; NULL: none. With the lock held. */
+static struct hold *find_hold(const struct worker_mappings *w, const void *p)
 {
-	struct hold key = {.address = (uint64_t)(uintptr_t)p}, **found, *hold;
+	struct hold key = {.address = (uint64_t)(uintptr_t)p}, **found;
+
+	found = tfind(&key, &w->holds, compare_holds);
+	return found ? *found : NULL;
+}
+
+enum vcuda_hold_owner vcuda_mapping_holder(struct worker_mappings *w, const void *p)
+{
+	enum vcuda_hold_owner owner;
+	const struct hold *hold;
 
 	pthread_mutex_lock(&w->lock);
-	found = tfind(&key, &w->holds, compare_holds);
-	if (found) {
-		hold = *found;
+	hold = find_hold(w, p);
+	owner = hold ? hold->owner : VCUDA_HOLD_NONE;
+	pthread_mutex_unlock(&w->lock);
+	return owner;
+}
+
+void vcuda_mapping_release(struct worker_mappings *w, const void *p, enum vcuda_hold_owner owner)
+{
+	struct hold *hold;
+
+	pthread_mutex_lock(&w->lock);
+	hold = find_hold(w, p);
+	if (hold && hold->owner == owner) {
 		count_holds(w, hold, false);
 		tdelete(hold, &w->holds, compare_holds);
 		free(hold);

@@ -87,13 +87,25 @@ int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64
 /* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
 
+/* What a registration with the back end is for. Guests name registrations by address, and may name another's. */
+enum vcuda_hold_owner {
+	VCUDA_HOLD_NONE,
+	VCUDA_HOLD_REGISTER, /* cuMemHostRegister() */
+	VCUDA_HOLD_ACCESS,   /* vcudaMemHostAccess() */
+	VCUDA_HOLD_MANAGED,  /* vcudaManagedPlace() */
+};
+
 /*
  * Holds the mappings under [p, p + bytes) for a registration with the back end; several registrations may hold one.
- * False if they do not cover it, or if a hold begins there already.
+ * False if they do not cover it, or if a hold begins there already, whoever owns it.
  */
-bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
+bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable,
+			enum vcuda_hold_owner owner);
 
-/* Ends the hold that began at p. */
-void vcuda_mapping_release(struct worker_mappings *w, const void *p);
+/* Ends the hold that began at p. Nothing happens if the owner is another. */
+void vcuda_mapping_release(struct worker_mappings *w, const void *p, enum vcuda_hold_owner owner);
+
+/* The owner of the hold that began at p. */
+enum vcuda_hold_owner vcuda_mapping_holder(struct worker_mappings *w, const void *p);
 
 #endif

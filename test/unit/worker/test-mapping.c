@@ -189,11 +189,32 @@ static void registered_mappings_stay(void **state)
 	struct worker_mapping_extent e = extent(0, 2);
 
 	assert_int_equal(worker_mapping_add(mappings, AT, 2 * PAGE, 0, true, true, &e, 1), 0);
-	assert_true(vcuda_mapping_hold(mappings, (void *)AT, 2 * PAGE, true));
-	assert_false(vcuda_mapping_hold(mappings, (void *)AT, 3 * PAGE, true));
+	assert_true(vcuda_mapping_hold(mappings, (void *)AT, 2 * PAGE, true, VCUDA_HOLD_REGISTER));
+	assert_false(vcuda_mapping_hold(mappings, (void *)AT, 3 * PAGE, true, VCUDA_HOLD_REGISTER));
 	assert_int_equal(worker_mapping_remove(mappings, AT, 2 * PAGE), -EBUSY);
-	vcuda_mapping_release(mappings, (void *)AT);
+	vcuda_mapping_release(mappings, (void *)AT, VCUDA_HOLD_REGISTER);
 	assert_int_equal(worker_mapping_remove(mappings, AT, 2 * PAGE), 0);
+}
+
+/* A registration ends only by its own kind of call: addresses tell nothing of who made it. */
+static void registrations_have_owners(void **state)
+{
+	static const enum vcuda_hold_owner owners[] = {VCUDA_HOLD_REGISTER, VCUDA_HOLD_ACCESS, VCUDA_HOLD_MANAGED};
+	struct worker_mapping_extent e = extent(0, 1);
+
+	assert_int_equal(worker_mapping_add(mappings, AT, PAGE, 0, true, true, &e, 1), 0);
+	assert_int_equal(vcuda_mapping_holder(mappings, (void *)AT), VCUDA_HOLD_NONE);
+	for (int i = 0; i < 3; i++) {
+		assert_true(vcuda_mapping_hold(mappings, (void *)AT, PAGE, true, owners[i]));
+		assert_int_equal(vcuda_mapping_holder(mappings, (void *)AT), owners[i]);
+		for (int j = 0; j < 3; j++)
+			assert_false(vcuda_mapping_hold(mappings, (void *)AT, PAGE, true, owners[j]));
+		vcuda_mapping_release(mappings, (void *)AT, owners[(i + 1) % 3]);
+		vcuda_mapping_release(mappings, (void *)AT, owners[(i + 2) % 3]);
+		assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), -EBUSY);
+		vcuda_mapping_release(mappings, (void *)AT, owners[i]);
+	}
+	assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), 0);
 }
 
 static void neighbours_are_used_together(void **state)
@@ -205,12 +226,12 @@ static void neighbours_are_used_together(void **state)
 	assert_true(worker_mapping_covers(mappings, (void *)(AT + 9), 3 * PAGE - 9, true));
 	assert_false(worker_mapping_covers(mappings, (void *)(AT + 9), 3 * PAGE, false));
 	/* two registrations with parts of the first page */
-	assert_true(vcuda_mapping_hold(mappings, (void *)(AT + 9), 2 * PAGE, true));
-	assert_true(vcuda_mapping_hold(mappings, (void *)AT, 9, true));
-	vcuda_mapping_release(mappings, (void *)(AT + 9));
+	assert_true(vcuda_mapping_hold(mappings, (void *)(AT + 9), 2 * PAGE, true, VCUDA_HOLD_REGISTER));
+	assert_true(vcuda_mapping_hold(mappings, (void *)AT, 9, true, VCUDA_HOLD_REGISTER));
+	vcuda_mapping_release(mappings, (void *)(AT + 9), VCUDA_HOLD_REGISTER);
 	assert_int_equal(worker_mapping_remove(mappings, AT + PAGE, 2 * PAGE), 0);
 	assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), -EBUSY);
-	vcuda_mapping_release(mappings, (void *)AT);
+	vcuda_mapping_release(mappings, (void *)AT, VCUDA_HOLD_REGISTER);
 	assert_int_equal(worker_mapping_remove(mappings, AT, PAGE), 0);
 	/* a gap, and a neighbour that is only read */
 	assert_int_equal(worker_mapping_add(mappings, AT, PAGE, 0, true, true, &one, 1), 0);
@@ -290,6 +311,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(parts_make_a_mapping_only_when_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_are_checked, setup, teardown),
 		cmocka_unit_test_setup_teardown(registered_mappings_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(registrations_have_owners, setup, teardown),
 		cmocka_unit_test_setup_teardown(neighbours_are_used_together, setup, teardown),
 	};
 

@@ -175,6 +175,30 @@ void worker_destroy_ready(struct worker_session *s)
 {
 }
 
+/* Access of the device to host memory, which comes with the context and ends before it. */
+static struct {
+	unsigned int closed, reopened, retained;
+	bool active, is_late; /* the context was not there any more */
+} host_access;
+
+void worker_host_access_close(struct worker_session *s, int dev)
+{
+	host_access.closed++;
+	host_access.is_late |= !driver.retained[dev];
+}
+
+void worker_host_access_reopen(struct worker_session *s, int dev, bool active)
+{
+	host_access.reopened++;
+	host_access.active = active;
+}
+
+void worker_host_access_retained(struct worker_session *s, int dev)
+{
+	host_access.retained++;
+	host_access.is_late |= !driver.retained[dev];
+}
+
 void worker_links_end(struct worker_session *s, CUcontext context)
 {
 	for (CUdevice dev = 0; dev < DEVICES; dev++)
@@ -310,6 +334,7 @@ static int reset_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 1}) == CUDA_SUCCESS);
 	NEED(driver.unlinked == context_of(1));
+	NEED(host_access.retained == 1 && host_access.closed == 2 && host_access.reopened == 2 && !host_access.active);
 	NEED(!worker_warm_take(1, &(CUcontext){NULL}));
 	return 0;
 }
@@ -326,6 +351,8 @@ static int release_it(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_SUCCESS && driver.retained[0] > 0);
 	worker_release_wait();
 	NEED(driver.retained[0] == 0 && state(0, &flags) == 0);
+	NEED(host_access.retained == 1 && host_access.closed == 1 && host_access.reopened == 1);
+	NEED(!host_access.active && !host_access.is_late);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS);
 	driver.state = CUDA_ERROR_ILLEGAL_ADDRESS;
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(&session, &a) == CUDA_SUCCESS && driver.retained[0] == 0);
@@ -364,7 +391,7 @@ static int used_context(void)
 	NEED(vcuda_handle_cuDevicePrimaryCtxRelease_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxRelease_v2){.dev = 0}) == CUDA_SUCCESS);
 	worker_release_wait();
-	NEED(driver.retained[0] == 1);
+	NEED(driver.retained[0] == 1 && !host_access.closed);
 	NEED(!pthread_create(&r.thread, NULL, run_reset, &r));
 	while (worker_handle_get(session.handles, (uint64_t)(uintptr_t)context, ~0u))
 		worker_handle_put(session.handles, (uint64_t)(uintptr_t)context);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices' access to guest memory: who can end it, and what becomes of it with the primary context. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "protocol/backend.h"
+#include "protocol/handlers.h"
+#include "host/worker/handle/handle-host-access.h"
+#include "host/worker/memory/mapping.h"
+#include "host/worker/session/dispatch.h"
+#include "host/worker/session/session.h"
+
+#define PAGE 4096ull
+#define AT ((void *)WORKER_ARENA_START)
+#define NONE CU_MEM_ACCESS_FLAGS_PROT_NONE
+#define READ CU_MEM_ACCESS_FLAGS_PROT_READ
+#define RW CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+/* A driver with one device, its primary context, and room for one registration. */
+static struct {
+	unsigned int retained, registrations, flags;
+	CUcontext current;
+	void *registered;
+	CUresult registers, unregisters; /* what these calls give */
+} driver;
+
+static const CUcontext primary = (CUcontext)&driver;
+
+static CUresult retain(CUcontext *context, CUdevice dev)
+{
+	driver.retained++;
+	*context = primary;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(CUdevice dev)
+{
+	assert_true(driver.retained > 0);
+	driver.retained--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_current(CUcontext *context)
+{
+	*context = driver.current;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_current(CUcontext context)
+{
+	driver.current = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult register_memory(void *p, size_t bytes, unsigned int flags)
+{
+	if (driver.registers != CUDA_SUCCESS)
+		return driver.registers;
+	if (driver.registered)
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	driver.registered = p;
+	driver.registrations++;
+	driver.flags = flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unregister_memory(void *p)
+{
+	if (driver.unregisters != CUDA_SUCCESS)
+		return driver.unregisters;
+	if (!driver.registered || driver.registered != p)
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	driver.registered = NULL;
+	return CUDA_SUCCESS;
+}
+
+static const struct vcuda_backend_ops ops = {
+	.name = "fake",
+	.cuDevicePrimaryCtxRetain = retain,
+	.cuDevicePrimaryCtxRelease_v2 = release,
+	.cuCtxGetCurrent = get_current,
+	.cuCtxSetCurrent = set_current,
+	.cuMemHostRegister_v2 = register_memory,
+	.cuMemHostUnregister = unregister_memory,
+};
+
+CUresult worker_unsupported(struct worker_session *s, unsigned int op)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static struct worker_session session;
+static int memory;
+
+/* With one page of the guest's. */
+static int setup(void **state)
+{
+	session = (struct worker_session){.ops = &ops, .mappings = worker_mappings_create()};
+	memory = memfd_create("test", 0);
+	driver.retained = driver.registrations = 0;
+	driver.registered = NULL;
+	driver.registers = driver.unregisters = CUDA_SUCCESS;
+	return !session.mappings || memory < 0 || ftruncate(memory, (off_t)PAGE) ||
+	       worker_mapping_add(session.mappings, WORKER_ARENA_START, PAGE, 0, true, true,
+				  &(struct worker_mapping_extent){memory, 0, PAGE}, 1);
+}
+
+static int teardown(void **state)
+{
+	worker_mappings_destroy(session.mappings);
+	close(memory);
+	return 0;
+}
+
+static CUresult set_access(CUmemAccess_flags flags)
+{
+	return vcuda_handle_vcudaMemHostAccess(
+		&session, &(struct vcuda_args_vcudaMemHostAccess){.p = AT, .size = PAGE, .flags = (int)flags});
+}
+
+static CUresult guest_registers(void)
+{
+	return vcuda_handle_cuMemHostRegister_v2(&session,
+						 &(struct vcuda_args_cuMemHostRegister_v2){.p = AT, .bytesize = PAGE});
+}
+
+static CUresult guest_unregisters(void)
+{
+	return vcuda_handle_cuMemHostUnregister(&session, &(struct vcuda_args_cuMemHostUnregister){.p = AT});
+}
+
+static int remove_pages(void)
+{
+	return worker_mapping_remove(session.mappings, WORKER_ARENA_START, PAGE);
+}
+
+static void access_comes_and_goes(void **state)
+{
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(set_access(READ), CUDA_SUCCESS);
+	assert_true(driver.flags & CU_MEMHOSTREGISTER_READ_ONLY);
+	assert_int_equal(set_access(RW), CUDA_SUCCESS);
+	assert_false(driver.flags & CU_MEMHOSTREGISTER_READ_ONLY);
+	assert_ptr_equal(driver.registered, AT);
+	assert_int_equal(driver.retained, 1);
+	assert_null(driver.current);
+	assert_int_equal(remove_pages(), -EBUSY);
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_null(driver.registered);
+	assert_int_equal(driver.retained, 0);
+	assert_int_equal(remove_pages(), 0);
+}
+
+/* Neither does a call for registrations end it, nor the other way round. */
+static void access_is_not_a_registration(void **state)
+{
+	assert_int_equal(set_access(RW), CUDA_SUCCESS);
+	assert_int_equal(guest_unregisters(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	assert_ptr_equal(driver.registered, AT);
+	assert_int_equal(guest_registers(), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(guest_registers(), CUDA_SUCCESS);
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(set_access(RW), CUDA_ERROR_INVALID_VALUE);
+	assert_ptr_equal(driver.registered, AT);
+	assert_int_equal(driver.retained, 0);
+	assert_int_equal(remove_pages(), -EBUSY);
+	assert_int_equal(guest_unregisters(), CUDA_SUCCESS);
+	assert_int_equal(remove_pages(), 0);
+}
+
+/* What the driver does not let go of keeps the pages. */
+static void failures_keep_the_pages(void **state)
+{
+	driver.registers = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(set_access(RW), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(driver.retained, 0);
+	driver.registers = CUDA_SUCCESS;
+	assert_int_equal(set_access(RW), CUDA_SUCCESS);
+	driver.unregisters = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	assert_int_equal(set_access(NONE), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	assert_int_equal(remove_pages(), -EBUSY);
+	worker_host_access_close(&session, 0);
+	worker_host_access_reopen(&session, 0, false);
+	assert_int_equal(driver.retained, 1);
+	assert_int_equal(remove_pages(), -EBUSY);
+	driver.unregisters = CUDA_SUCCESS;
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(remove_pages(), 0);
+}
+
+/* It ends with the context, and the application's own references stay its own. */
+static void context_ends(void **state)
+{
+	assert_int_equal(set_access(RW), CUDA_SUCCESS);
+	worker_host_access_close(&session, 1);
+	worker_host_access_reopen(&session, 1, false);
+	assert_ptr_equal(driver.registered, AT);
+	worker_host_access_close(&session, 0);
+	assert_null(driver.registered);
+	assert_int_equal(driver.retained, 0);
+	worker_host_access_reopen(&session, 0, false);
+	assert_int_equal(remove_pages(), -EBUSY);
+	assert_int_equal(driver.registrations, 1);
+	driver.retained = 1; /* the application's */
+	worker_host_access_retained(&session, 0);
+	assert_ptr_equal(driver.registered, AT);
+	assert_int_equal(driver.retained, 2);
+	worker_host_access_retained(&session, 0);
+	assert_int_equal(driver.registrations, 2);
+	/* a release that was not the last */
+	worker_host_access_close(&session, 0);
+	assert_int_equal(driver.retained, 1);
+	worker_host_access_reopen(&session, 0, true);
+	assert_ptr_equal(driver.registered, AT);
+	worker_host_access_close(&session, 0);
+	worker_host_access_reopen(&session, 0, false);
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(driver.retained, 1);
+	assert_int_equal(remove_pages(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(access_comes_and_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(access_is_not_a_registration, setup, teardown),
+		cmocka_unit_test_setup_teardown(failures_keep_the_pages, setup, teardown),
+		cmocka_unit_test_setup_teardown(context_ends, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
