@@ -16,7 +16,7 @@
 struct created {
 	CUmemGenericAllocationHandle handle;
 	struct libcuda_allocation made;
-	unsigned int held, mapped;
+	unsigned int held, mapped, used;
 	struct created *next;
 };
 
@@ -31,12 +31,19 @@ static struct created *all;
 static struct mapping *mappings, *host_mappings;
 static _Atomic unsigned int host_count; /* mappings of host memory: most programs have none */
 
-static struct created *find(CUmemGenericAllocationHandle handle)
+static struct created *find_any(CUmemGenericAllocationHandle handle)
 {
 	struct created *c;
 
 	for (c = all; c && c->handle != handle; c = c->next)
 		continue;
+	return c;
+}
+
+static struct created *find(CUmemGenericAllocationHandle handle)
+{
+	struct created *c = find_any(handle);
+
 	return c && c->held ? c : NULL;
 }
 
@@ -53,7 +60,7 @@ static CUresult settle(struct created *c)
 {
 	struct created **at = &all, old = *c;
 
-	if (c->held || c->mapped)
+	if (c->held || c->mapped || c->used)
 		return CUDA_SUCCESS;
 	while (*at != c)
 		at = &(*at)->next;
@@ -93,6 +100,33 @@ CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct lib
 		*made = c->made;
 	pthread_mutex_unlock(&lock);
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult libcuda_allocation_begin(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made)
+{
+	struct created *c;
+
+	pthread_mutex_lock(&lock);
+	c = find(handle);
+	if (c) {
+		c->used++;
+		*made = c->made;
+	}
+	pthread_mutex_unlock(&lock);
+	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void libcuda_allocation_end(CUmemGenericAllocationHandle handle)
+{
+	struct created *c;
+
+	pthread_mutex_lock(&lock);
+	c = find_any(handle);
+	if (c) {
+		c->used--;
+		settle(c);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle)
@@ -171,7 +205,13 @@ void libcuda_allocation_unmap(uint64_t start, uint64_t bytes)
 {
 	pthread_mutex_lock(&lock);
 	unmap_from(&mappings, start, bytes);
-	unmap_from(&host_mappings, start, bytes);
+	pthread_mutex_unlock(&lock);
+}
+
+void libcuda_host_mapping_end(uint64_t start)
+{
+	pthread_mutex_lock(&lock);
+	unmap_from(&host_mappings, start, 1);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -295,4 +335,18 @@ bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes)
 		bytes -= here;
 	}
 	return false;
+}
+
+bool libcuda_host_mappings_are_seen(uint64_t address, uint64_t bytes)
+{
+	bool are = false;
+
+	if (!atomic_load_explicit(&host_count, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&lock);
+	for (const struct mapping *m = host_mappings; m && !are; m = m->next)
+		are = m->place.cpu != CU_MEM_ACCESS_FLAGS_PROT_NONE && m->place.start < address + bytes &&
+		      address < m->place.start + m->place.bytes;
+	pthread_mutex_unlock(&lock);
+	return are;
 }

@@ -20,6 +20,7 @@ struct libcuda_allocation {
 	CUmemLocation location;
 	unsigned int handle_types;
 	struct libcuda_host_memory *memory; /* NULL: it is the worker's */
+	uint64_t bytes;                     /* of `memory` */
 };
 
 /* A new one, which the application holds; `memory` goes with it. CUDA_ERROR_OUT_OF_MEMORY: it is released. */
@@ -29,14 +30,22 @@ CUresult libcuda_allocation_add(vcuda_allocation allocation, const struct libcud
 /* `made` may be NULL. CUDA_ERROR_INVALID_VALUE: nobody holds such a one. */
 CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 
+/* The same, and its memory stays until libcuda_allocation_end(), whoever releases it meanwhile. */
+CUresult libcuda_allocation_begin(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
+void libcuda_allocation_end(CUmemGenericAllocationHandle handle);
+
 CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle);
 
 /* Whether one in host memory is held that is mapped nowhere. */
 bool libcuda_allocation_waits(void);
 
-/* One that is held is mapped at [start, start + bytes), or what begins in there is not any more. */
+/*
+ * One that is held is mapped at [start, start + bytes), or what begins in there is not any more: of the worker's memory
+ * all that does, of host memory the one that begins at `start`.
+ */
 CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes);
 void libcuda_allocation_unmap(uint64_t start, uint64_t bytes);
+void libcuda_host_mapping_end(uint64_t start);
 
 /* Whether any begins in there. */
 bool libcuda_allocation_is_mapped_in(uint64_t start, uint64_t bytes);
@@ -54,6 +63,7 @@ struct libcuda_host_mapping {
 	CUmemLocation location;
 	CUmemAccess_flags cpu;                   /* the access of this process */
 	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags; kept for mappings in the arena */
+	bool is_unsure;                          /* what devices can access: the worker failed to change it */
 };
 
 /* The one around the address. */
@@ -70,5 +80,8 @@ void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping);
 
 /* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */
 bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes);
+
+/* Whether this process can read some of it. */
+bool libcuda_host_mappings_are_seen(uint64_t address, uint64_t bytes);
 
 #endif

@@ -127,22 +127,31 @@ static CUresult keep(int fd, uint64_t bytes, struct libcuda_host_memory **memory
 	return CUDA_SUCCESS;
 }
 
-/* All the pages are there from now on. 0 or -errno. */
+/* All the pages are there from now on. 0 or -errno, as of fill_file(). */
+static int fill_pages(int fd, uint64_t bytes)
+{
+	int result;
+
+	do {
+		result = fallocate(fd, 0, 0, (off_t)(bytes + PAGE));
+	} while (result && errno == EINTR);
+	return result ? -errno : 0;
+}
+
 static int fill_file(int fd, const CUmemLocation *where, uint64_t bytes)
 {
 	struct description d = {.type = where->type, .id = where->id, .bytes = bytes};
-	int result;
+	int err;
 
 	memcpy(d.magic, magic, sizeof(magic));
 	if (ftruncate(fd, (off_t)(bytes + PAGE)))
 		return -errno;
 	if (where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		prefer_node(fd, bytes, where->id);
-	do {
-		result = fallocate(fd, 0, 0, (off_t)(bytes + PAGE));
-	} while (result && errno == EINTR);
-	if (result || pwrite(fd, &d, sizeof(d), (off_t)bytes) != sizeof(d) ||
-	    fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
+	err = fill_pages(fd, bytes);
+	if (err)
+		return err;
+	if (pwrite(fd, &d, sizeof(d), (off_t)bytes) != sizeof(d) || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
 		return -errno;
 	return 0;
 }
@@ -178,6 +187,7 @@ CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, 
 void libcuda_host_memory_free(struct libcuda_host_memory *memory)
 {
 	struct libcuda_host_memory **at = &all;
+	int guarded = vcuda_own_descriptor_guard();
 
 	pthread_mutex_lock(&lock);
 	while (*at && *at != memory)
@@ -186,12 +196,8 @@ void libcuda_host_memory_free(struct libcuda_host_memory *memory)
 		*at = memory->next;
 	pthread_mutex_unlock(&lock);
 	vcuda_own_descriptor_close(&memory->file);
+	vcuda_own_descriptor_unguard(guarded);
 	free(memory);
-}
-
-uint64_t libcuda_host_memory_bytes(const struct libcuda_host_memory *memory)
-{
-	return memory->bytes;
 }
 
 /* Says so if not. */
@@ -233,7 +239,7 @@ CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, in
 	return CUDA_SUCCESS;
 }
 
-/* The description of a file that begins with `bytes` of memory. */
+/* The description of a file that begins with `bytes` of memory. Memory of HOST is not shared. */
 static bool describe(int fd, struct description *d)
 {
 	struct stat file;
@@ -242,21 +248,35 @@ static bool describe(int fd, struct description *d)
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &file) || file.st_size <= (off_t)PAGE)
 		return false;
 	return pread(fd, d, sizeof(*d), file.st_size - (off_t)PAGE) == sizeof(*d) &&
-	       !memcmp(d->magic, magic, sizeof(magic)) && d->bytes == (uint64_t)file.st_size - PAGE;
+	       !memcmp(d->magic, magic, sizeof(magic)) && d->bytes == (uint64_t)file.st_size - PAGE &&
+	       d->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && d->id >= 0 && d->id < LIBCUDA_NODES;
 }
 
-CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, struct libcuda_host_memory **memory)
+static CUresult import_guarded(int fd, uint64_t bytes, struct libcuda_host_memory **memory)
+{
+	int copy = reopen(fd), err;
+
+	if (copy < 0)
+		return error_of(copy, bytes);
+	err = fill_pages(copy, bytes);
+	if (!err)
+		return keep(copy, bytes, memory);
+	close(copy);
+	return error_of(err, bytes);
+}
+
+CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, uint64_t *bytes, struct libcuda_host_memory **memory)
 {
 	struct description d;
 	CUresult result;
-	int copy, guarded;
+	int guarded;
 
 	if (!describe(fd, &d))
 		return CUDA_ERROR_INVALID_VALUE;
 	guarded = vcuda_own_descriptor_guard();
-	copy = reopen(fd);
-	result = copy < 0 ? error_of(copy, d.bytes) : keep(copy, d.bytes, memory);
+	result = import_guarded(fd, d.bytes, memory);
 	vcuda_own_descriptor_unguard(guarded);
+	*bytes = d.bytes;
 	*where = (CUmemLocation){(CUmemLocationType)d.type, d.id};
 	return result;
 }

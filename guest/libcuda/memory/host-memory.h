@@ -22,18 +22,19 @@ bool libcuda_host_memory_has_place(const CUmemLocation *where);
  * CUDA_ERROR_OPERATING_SYSTEM with a line in the log. libcuda_host_memory_free() ends it.
  */
 CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory);
-void libcuda_host_memory_free(struct libcuda_host_memory *memory);
 
-uint64_t libcuda_host_memory_bytes(const struct libcuda_host_memory *memory);
+/* The thread is not cancelled in there. */
+void libcuda_host_memory_free(struct libcuda_host_memory *memory);
 
 /* A new descriptor of it for the application. Errors as above. */
 CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, int *fd);
 
 /*
- * The memory behind such a descriptor, which stays the caller's, and its place. CUDA_ERROR_INVALID_VALUE: it is another
- * file; else errors as above.
+ * The memory behind such a descriptor, which stays the caller's, its place and its size. All of it is present. Another
+ * process has made the file: the caller checks the size. CUDA_ERROR_INVALID_VALUE: it is another file, or says a place
+ * that shared memory does not have; else errors as above.
  */
-CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, struct libcuda_host_memory **memory);
+CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, uint64_t *bytes, struct libcuda_host_memory **memory);
 
 /* Maps it over what is at the address, readable and writable. Errors as above. */
 CUresult libcuda_host_memory_map(const struct libcuda_host_memory *memory, uint64_t address);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/log.h"
@@ -68,6 +69,31 @@ void libcuda_host_unreserve(const struct libcuda_range *r)
 	libcuda_arena_give((void *)r->mapping, r->mapping_bytes);
 }
 
+static CUresult free_addresses_locked(uint64_t start, uint64_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct libcuda_host_mapping m;
+	struct libcuda_range r;
+
+	if (!libcuda_range_find(start, &r) || r.kind != LIBCUDA_RANGE_RESERVED || r.start != start ||
+	    r.bytes != bytes || libcuda_host_mapping_next(start, start + bytes, &m))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!libcuda_is_host_reservation(&r))
+		result = vcuda_call_cuMemAddressFree(start, bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (libcuda_range_remove(start, LIBCUDA_RANGE_RESERVED, &r) && libcuda_is_host_reservation(&r))
+		libcuda_host_unreserve(&r);
+	return CUDA_SUCCESS;
+}
+
+CUresult libcuda_host_free_addresses(uint64_t start, uint64_t bytes)
+{
+	int entered = enter();
+
+	return leave(entered, free_addresses_locked(start, bytes));
+}
+
 /* ---- mappings ---- */
 
 static void hide_pages(uint64_t start, uint64_t bytes)
@@ -99,8 +125,9 @@ static void give_place(const struct libcuda_range *r, uint64_t start, uint64_t b
 		vcuda_call_cuMemUnmap(start, bytes);
 }
 
-/* Both sides have the pages there, and this process cannot access them. */
-static CUresult share_pages(uint64_t start, uint64_t bytes, const struct libcuda_host_memory *memory)
+/* Both sides have the pages there, and this process cannot access them. `stuck`: after an error the worker still has
+ * them. */
+static CUresult share_pages(uint64_t start, uint64_t bytes, const struct libcuda_host_memory *memory, bool *stuck)
 {
 	CUresult result = libcuda_host_memory_map(memory, start);
 	struct client_transport *t = client_session.transport;
@@ -114,18 +141,26 @@ static CUresult share_pages(uint64_t start, uint64_t bytes, const struct libcuda
 	if (!err && !mprotect((void *)start, bytes, PROT_NONE))
 		return CUDA_SUCCESS;
 	result = err ? libcuda_pinned_error(err, start, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
-	if (!err)
-		t->ops->mapping_release(t, (void *)start, bytes, CLIENT_MAPPING_KEEP_PAGES);
+	*stuck = !err && t->ops->mapping_release(t, (void *)start, bytes, CLIENT_MAPPING_KEEP_PAGES);
 	hide_pages(start, bytes);
 	return result;
+}
+
+/* Another thread may have ended it since it was found, and the addresses may be in use again. */
+static bool is_still_there(const struct libcuda_range *r)
+{
+	struct libcuda_range now;
+
+	return libcuda_range_find(r->start, &now) && now.id == r->id;
 }
 
 static CUresult map_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
 			   CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
 {
+	bool stuck = false;
 	CUresult result;
 
-	if (libcuda_allocation_is_mapped_in(start, bytes))
+	if (!is_still_there(r) || libcuda_allocation_is_mapped_in(start, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = take_place(r, start, bytes);
 	if (result != CUDA_SUCCESS)
@@ -133,10 +168,10 @@ static CUresult map_locked(const struct libcuda_range *r, uint64_t start, uint64
 	/* From here on the memory stays, whoever releases its handle. */
 	result = libcuda_allocation_map(handle, start, bytes);
 	if (result == CUDA_SUCCESS) {
-		result = share_pages(start, bytes, memory);
-		if (result == CUDA_SUCCESS)
+		result = share_pages(start, bytes, memory, &stuck);
+		if (result == CUDA_SUCCESS || stuck)
 			return result;
-		libcuda_allocation_unmap(start, bytes);
+		libcuda_host_mapping_end(start);
 	}
 	give_place(r, start, bytes);
 	return result;
@@ -173,33 +208,47 @@ static CUmemAccess_flags widest(const struct libcuda_host_mapping *m)
 
 static CUresult end_device_access(const struct libcuda_host_mapping *m)
 {
-	if (widest(m) == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+	if (widest(m) == CU_MEM_ACCESS_FLAGS_PROT_NONE && !m->is_unsure)
 		return CUDA_SUCCESS;
 	return vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(0),
 					     CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+
+/* What a device may still use stays with the worker, and so do all the mappings. */
+static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
+{
+	struct libcuda_host_mapping m;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t at = start; result == CUDA_SUCCESS && libcuda_host_mapping_next(at, start + bytes, &m);
+	     at = m.start + m.bytes) {
+		result = end_device_access(&m);
+		memset(m.devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m.devices));
+		m.is_unsure = result != CUDA_SUCCESS;
+		libcuda_host_mapping_set(&m);
+	}
+	return result;
 }
 
 static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
 {
 	bool is_in_arena = libcuda_is_host_reservation(r);
 	struct libcuda_host_mapping m;
-	CUresult result = CUDA_SUCCESS, one;
+	CUresult result, one;
 
 	if (is_in_arena && !libcuda_host_mappings_cover(start, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_in_arena)
-		result = vcuda_call_cuMemUnmap(start, bytes);
+	result = is_in_arena ? end_device_accesses(start, bytes) : vcuda_call_cuMemUnmap(start, bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
+	libcuda_allocation_unmap(start, bytes);
+	/* Addresses where pages could not be released are not used again: the mapping stays in the table. */
 	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
-		one = is_in_arena ? end_device_access(&m) : CUDA_SUCCESS;
-		/* What a device may still use stays with the worker, and so does the mapping. */
-		if (one != CUDA_SUCCESS)
-			return one;
 		one = release_pages(&m);
+		if (one == CUDA_SUCCESS)
+			libcuda_host_mapping_end(m.start);
 		result = result == CUDA_SUCCESS ? one : result;
 	}
-	libcuda_allocation_unmap(start, bytes);
 	return result;
 }
 
@@ -258,11 +307,14 @@ static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUme
 
 	m->devices[device] = (uint8_t)flags;
 	after = widest(m);
-	if (before != after)
+	if (before != after || m->is_unsure)
 		result = vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device),
 						       (int)after);
-	if (result == CUDA_SUCCESS)
-		libcuda_host_mapping_set(m);
+	/* The worker takes the old access away before it gives the new one: both may be gone. */
+	m->is_unsure = result != CUDA_SUCCESS;
+	if (m->is_unsure)
+		memset(m->devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m->devices));
+	libcuda_host_mapping_set(m);
 	return result;
 }
 

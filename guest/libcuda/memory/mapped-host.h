@@ -31,13 +31,22 @@ CUresult libcuda_host_reserve(struct libcuda_range *r, size_t alignment);
 void libcuda_host_unreserve(const struct libcuda_range *r);
 
 /*
- * Maps all of the memory behind a handle in the reservation, which has all of [start, start + bytes). Neither this
- * process nor a device can access it yet.
+ * Ends the reservation of exactly [start, start + bytes), in the arena or not, and takes it out of the table.
+ * CUDA_ERROR_INVALID_VALUE: there is none, or something is mapped there.
+ */
+CUresult libcuda_host_free_addresses(uint64_t start, uint64_t bytes);
+
+/*
+ * Maps all of the memory behind a handle in the reservation, which has all of [start, start + bytes) if it is still
+ * there. Neither this process nor a device can access it yet.
  */
 CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
 			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory);
 
-/* Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. */
+/*
+ * Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. After an
+ * error those that the host did not let go of are still there, and keep the reservation.
+ */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes);
 
 /* The access of this process, or in the arena of a device, to whole mappings, which the functions check. */

@@ -101,21 +101,8 @@ VCUDA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t 
 VCUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	CUresult result = libcuda_require_init();
-	struct libcuda_range r;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!libcuda_range_find(ptr, &r) || r.kind != LIBCUDA_RANGE_RESERVED || r.start != ptr || r.bytes != size)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (libcuda_is_host_reservation(&r))
-		result = libcuda_allocation_is_mapped_in(ptr, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-	else
-		result = vcuda_call_cuMemAddressFree(ptr, size);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (libcuda_range_remove(ptr, LIBCUDA_RANGE_RESERVED, &r) && libcuda_is_host_reservation(&r))
-		libcuda_host_unreserve(&r);
-	return result;
+	return result == CUDA_SUCCESS ? libcuda_host_free_addresses(ptr, size) : result;
 }
 
 static CUresult create_on_host(struct libcuda_allocation *made, size_t size)
@@ -126,6 +113,7 @@ static CUresult create_on_host(struct libcuda_allocation *made, size_t size)
 
 	if (result == CUDA_SUCCESS && size % granularity)
 		result = CUDA_ERROR_INVALID_VALUE;
+	made->bytes = size;
 	return result == CUDA_SUCCESS ? libcuda_host_memory_create(&made->location, size, &made->memory) : result;
 }
 
@@ -198,7 +186,7 @@ static bool find_reservation(CUdeviceptr ptr, size_t size, struct libcuda_range 
 }
 
 static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t size, size_t offset,
-			 CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
+			 CUmemGenericAllocationHandle handle, const struct libcuda_allocation *made)
 {
 	size_t granularity;
 	CUresult result =
@@ -207,9 +195,9 @@ static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* All of an allocation from its start, as with device memory. */
-	if (offset || ptr % granularity || size != libcuda_host_memory_bytes(memory))
+	if (offset || ptr % granularity || size != made->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	return libcuda_host_map(r, ptr, size, handle, memory);
+	return libcuda_host_map(r, ptr, size, handle, made->memory);
 }
 
 static CUresult map_device(const struct libcuda_range *r, CUdeviceptr ptr, size_t size, size_t offset,
@@ -245,8 +233,7 @@ VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUme
 		return result;
 	if (flags || (!find_reservation(ptr, size, &r) && made.memory))
 		return CUDA_ERROR_INVALID_VALUE;
-	return made.memory ? map_host(&r, ptr, size, offset, handle, made.memory)
-			   : map_device(&r, ptr, size, offset, handle);
+	return made.memory ? map_host(&r, ptr, size, offset, handle, &made) : map_device(&r, ptr, size, offset, handle);
 }
 
 VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)

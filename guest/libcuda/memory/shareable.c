@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "memory/allocation.h"
+#include "core/device.h"
 #include "core/request.h"
 #include "memory/memory.h"
 #include "core/context.h"
@@ -42,35 +43,57 @@ bool libcuda_shareable_read(int fd, CUipcMemHandle *handle)
 	return pread(fd, handle, sizeof(*handle), 0) == sizeof(*handle);
 }
 
+static CUresult export(void *to, CUmemGenericAllocationHandle handle, const struct libcuda_allocation *made,
+		       CUmemAllocationHandleType type)
+{
+	CUipcMemHandle shared;
+	CUresult result;
+
+	if (!libcuda_shareable_type(type))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!(made->handle_types & type))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (made->memory)
+		return libcuda_host_memory_export(made->memory, to);
+	result = vcuda_call_vcudaMemExport(&shared, (vcuda_allocation)(uintptr_t)handle);
+	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
+}
+
 VCUDA_EXPORT CUresult cuMemExportToShareableHandle(void *to, CUmemGenericAllocationHandle handle,
 						   CUmemAllocationHandleType type, unsigned long long flags)
 {
-	vcuda_allocation allocation = (vcuda_allocation)(uintptr_t)handle;
 	CUresult result = libcuda_require_init();
 	struct libcuda_allocation made;
-	CUipcMemHandle shared;
 
 	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!to || flags || libcuda_allocation_find(handle, &made) != CUDA_SUCCESS)
+	if (!to || flags || libcuda_allocation_begin(handle, &made) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!libcuda_shareable_type(type))
+	result = export(to, handle, &made, type);
+	libcuda_allocation_end(handle);
+	return result;
+}
+
+static CUresult check_host(const struct libcuda_allocation *made)
+{
+	size_t granularity;
+	CUresult result;
+
+	if (!(libcuda_host.features & VCUDA_FEATURE_HOST_MEMORY))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!(made.handle_types & type))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (made.memory)
-		return libcuda_host_memory_export(made.memory, to);
-	result = vcuda_call_vcudaMemExport(&shared, allocation);
-	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
+	result = vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0), CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	return result == CUDA_SUCCESS && made->bytes % granularity ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 static CUresult add_host(const struct libcuda_allocation *made, CUmemGenericAllocationHandle *handle)
 {
-	if (libcuda_host.features & VCUDA_FEATURE_HOST_MEMORY)
+	CUresult result = check_host(made);
+
+	if (result == CUDA_SUCCESS)
 		return libcuda_allocation_add(NULL, made, handle);
 	libcuda_host_memory_free(made->memory);
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
@@ -88,7 +111,7 @@ VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!libcuda_shareable_type(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = libcuda_host_memory_import((int)(intptr_t)from, &made.location, &made.memory);
+	result = libcuda_host_memory_import((int)(intptr_t)from, &made.location, &made.bytes, &made.memory);
 	if (result != CUDA_ERROR_INVALID_VALUE)
 		return result == CUDA_SUCCESS ? add_host(&made, handle) : result;
 	if (!libcuda_shareable_read((int)(intptr_t)from, &shared))
