@@ -30,15 +30,14 @@ static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 	return result == CUDA_SUCCESS ? fill_resolved(&how, m, stream) : result;
 }
 
-/* Pinned memory is the host's too: there a synchronous memset waits. */
+/* Memory that the process can read: there a synchronous memset waits. */
 static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
 	CUresult result = fill(m, stream);
 	struct libcuda_operand to;
 
-	if (result != CUDA_SUCCESS || !m->width ||
-	    libcuda_operand_find(m->dst, 1, LIBCUDA_SIDE_DEVICE, &to) != CUDA_SUCCESS ||
-	    to.kind != LIBCUDA_MEMORY_MAPPED)
+	if (result != CUDA_SUCCESS || !m->width || libcuda_memset_check(m, &to) != CUDA_SUCCESS ||
+	    (to.kind != LIBCUDA_MEMORY_MAPPED && !to.seen))
 		return result;
 	result = libcuda_stream_resolve(stream, &stream);
 	return result == CUDA_SUCCESS ? libcuda_stream_wait(NULL, stream) : result;

@@ -76,6 +76,7 @@ static CUresult check_memory(struct libcuda_box_side *s, const vcuda_box *box)
 	result = libcuda_operand_find(e->address, s->extent, side, &operand);
 	s->kind = operand.kind;
 	s->unsure = operand.unsure;
+	s->seen = operand.seen;
 	return result;
 }
 
@@ -250,6 +251,8 @@ CUresult libcuda_copy_array(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 	if (result == CUDA_SUCCESS && !libcuda_box_is_empty(&copy.box)) {
 		how.wait = copy.to.unsure || copy.from.unsure;
 		result = dispatch(&how, &copy.box, &copy.to, &copy.from, stream, async);
+		if (result == CUDA_SUCCESS && copy.to.seen && !async)
+			result = libcuda_stream_wait(&how, stream);
 	}
 	return result;
 }

@@ -16,6 +16,7 @@ struct libcuda_box_side {
 	CUarray array; /* NULL: memory */
 	enum libcuda_memory_kind kind;
 	bool unsure;     /* the worker's result is waited for */
+	bool seen;       /* the process can read some of it: synchronous copies into it wait */
 	uint64_t extent; /* of memory: bytes from the first to the last */
 };
 

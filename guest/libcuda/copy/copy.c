@@ -185,5 +185,6 @@ CUresult libcuda_copy(struct libcuda_copy_end dst, struct libcuda_copy_end src, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	how.wait = to.unsure || from.unsure;
-	return dispatch(&how, dst.address, to.kind, src.address, from.kind, bytes, stream, async);
+	result = dispatch(&how, dst.address, to.kind, src.address, from.kind, bytes, stream, async);
+	return result == CUDA_SUCCESS && to.seen && !async ? libcuda_stream_wait(&how, stream) : result;
 }

@@ -231,6 +231,7 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 	if (r.kind & (LIBCUDA_RANGE_ON_DEVICE | LIBCUDA_RANGE_MIRROR)) {
 		operand->kind = LIBCUDA_MEMORY_DEVICE;
 		operand->unsure = r.kind == LIBCUDA_RANGE_RESERVED;
+		operand->seen = operand->unsure && libcuda_host_mappings_are_seen(address, bytes);
 		return inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (inside)

@@ -93,6 +93,7 @@ enum libcuda_memory_kind {
 struct libcuda_operand {
 	enum libcuda_memory_kind kind;
 	bool unsure; /* a device address outside of the table: only the worker knows whether it is valid */
+	bool seen;   /* of the kind DEVICE, but the process can read some of it: synchronous calls wait */
 };
 
 /*
