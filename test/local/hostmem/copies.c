@@ -15,7 +15,7 @@ static const char *const end_names[] = {"device", "pageable", "pinned", "such"};
 static const char *const how_names[] = {"typed", "any", "typed, later", "any, later"};
 
 static struct {
-	CUdeviceptr memory, same, device;
+	CUdeviceptr memory, same, device, busy;
 	uint8_t *pageable, *pinned;
 	uint8_t value;
 } has;
@@ -89,6 +89,51 @@ static void copy_one(enum end other, bool into, size_t bytes, enum how how)
 	EXPECT(has_only(to, bytes, value));
 }
 
+/* The stream is busy for some time. */
+static void keep_busy(void)
+{
+	count(has.busy, 3000);
+}
+
+/* Where processors only read, the device's writes are over all the same when the call returns. */
+static void into_readable(void)
+{
+	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .srcDevice = has.device,
+			     .srcPitch = 256,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = has.memory,
+			     .dstPitch = 512,
+			     .WidthInBytes = 256,
+			     .Height = 4};
+
+	OK(give(has.memory, granule, CU_MEM_LOCATION_TYPE_HOST, 0, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	probe_begin("copy", "memset into what processors read");
+	keep_busy();
+	OK(cuMemsetD32_v2(has.memory, 0x11111111, 1000));
+	EXPECT(words(has.memory)[0] == 0x11111111 && words(has.memory)[999] == 0x11111111);
+	keep_busy();
+	OK(cuMemsetD2D32_v2(has.memory, 512, 0x22222222, 4, 10));
+	EXPECT(words(has.memory)[0] == 0x22222222 && words(has.memory)[9 * 128 + 3] == 0x22222222);
+
+	OK(cuMemsetD32_v2(has.device, 0x33333333, 1000));
+	probe_begin("copy", "from the device into what processors read");
+	keep_busy();
+	OK(cuMemcpyDtoD_v2(has.memory, has.device, 4000));
+	EXPECT(words(has.memory)[0] == 0x33333333 && words(has.memory)[999] == 0x33333333);
+	OK(cuMemsetD32_v2(has.device, 0x44444444, 1000));
+	keep_busy();
+	OK(cuMemcpy2D_v2(&box));
+	EXPECT(words(has.memory)[0] == 0x44444444 && words(has.memory)[3 * 128 + 63] == 0x44444444);
+
+	probe_begin("copy", "from processors into what processors read");
+	memset(has.pageable, 0x55, 4000);
+	keep_busy();
+	OK(cuMemcpyHtoD_v2(has.memory, has.pageable, 4000));
+	EXPECT(words(has.memory)[0] == 0x55555555 && words(has.memory)[999] == 0x55555555);
+	OK(give(has.memory, granule, CU_MEM_LOCATION_TYPE_HOST, 0, RW));
+}
+
 static void set_and_box(void)
 {
 	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_HOST,
@@ -101,11 +146,11 @@ static void set_and_box(void)
 			     .Height = 100};
 
 	probe_begin("copy", "memset");
+	keep_busy();
 	OK(cuMemsetD32_v2(has.memory, 0x01020304, 1000));
-	OK(cuCtxSynchronize());
 	EXPECT(words(has.memory)[0] == 0x01020304 && words(has.memory)[999] == 0x01020304);
+	keep_busy();
 	OK(cuMemsetD2D8_v2(has.memory, 512, 7, 256, 100));
-	OK(cuCtxSynchronize());
 	EXPECT(words(has.memory)[63] == 0x07070707 && words(has.memory)[64] == 0x01020304);
 
 	probe_begin("copy", "boxes");
@@ -119,8 +164,9 @@ static void set_and_box(void)
 			      .dstPitch = 300,
 			      .WidthInBytes = 256,
 			      .Height = 50};
+	keep_busy();
 	OK(cuMemcpy2D_v2(&box));
-	OK(cuCtxSynchronize());
+	EXPECT(words(has.memory + 100000 + 49 * 300)[0] == 0x07070707);
 	EXPECT(has_only(has.memory + 100000 + 300, 256, 7));
 }
 
@@ -133,6 +179,7 @@ void probe_copies(void)
 	b = create(CU_MEM_LOCATION_TYPE_HOST_NUMA, 1);
 	has.same = map(b, granule);
 	OK(cuMemAlloc_v2(&has.device, granule));
+	OK(cuMemAlloc_v2(&has.busy, 4));
 	OK(cuMemHostAlloc((void **)&has.pinned, granule, 0));
 	has.pageable = malloc(granule);
 	for (enum end end = DEVICE; end <= SAME; end++)
@@ -142,9 +189,11 @@ void probe_copies(void)
 				copy_one(end, false, sizes[i], how);
 			}
 	set_and_box();
+	into_readable();
 	free(has.pageable);
 	OK(cuMemFreeHost(has.pinned));
 	OK(cuMemFree_v2(has.device));
+	OK(cuMemFree_v2(has.busy));
 	unmap(has.memory, granule);
 	unmap(has.same, granule);
 	OK(cuMemRelease(a));

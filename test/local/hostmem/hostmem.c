@@ -181,6 +181,7 @@ int main(int argc, char **argv)
 	probe_layouts();
 	probe_life();
 	probe_share();
+	probe_reset();
 	printf("hostmem: %u probes, %u failed\n", now.probes, now.failed);
 	return now.failed ? 1 : 0;
 }

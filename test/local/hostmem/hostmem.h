@@ -65,6 +65,9 @@ void probe_layouts(void);
 void probe_life(void);
 void probe_share(void);
 
+/* The last one: no kernel is there afterwards. */
+void probe_reset(void);
+
 /* The other process of probe_share(). The exit status. */
 int share_child(int socket);
 

@@ -76,8 +76,8 @@ static void many(void)
 	EXPECT(open_files() == before);
 }
 
-/* Closes the library's descriptor of the only such memory. */
-static bool close_file(void)
+/* The library's descriptor of the only such memory; -1: there is none. */
+static int find_file(void)
 {
 	char name[300], file[300];
 
@@ -87,9 +87,9 @@ static bool close_file(void)
 		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 		n = readlink(name, file, sizeof(file) - 1);
 		if (n > 0 && !strncmp(file, "/memfd:vcuda-host", strlen("/memfd:vcuda-host")))
-			return !close(fd);
+			return fd;
 	}
-	return false;
+	return -1;
 }
 
 /* What is mapped goes on. The program is told of the rest, once. */
@@ -104,7 +104,7 @@ static void close_descriptor(void)
 	OK(cuMemCreate(&handle, granule, &prop, 0));
 	OK(cuMemAddressReserve(&q, granule, 0, 0, 0));
 	p = map(handle, granule);
-	EXPECT(close_file());
+	EXPECT(!close(find_file()));
 	GIVES(cuMemMap(q, granule, 0, handle, 0), CUDA_ERROR_OPERATING_SYSTEM);
 	GIVES(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0), CUDA_ERROR_OPERATING_SYSTEM);
 	*words(p) = 10;
@@ -126,6 +126,7 @@ static void fork_meanwhile(void)
 
 	probe_begin("life", "a fork");
 	*words(p) = 3;
+	EXPECT(find_file() >= 0 && !read_faults(p));
 	EXPECT(!pipe(ends));
 	child = fork();
 	if (!child) {
@@ -133,6 +134,8 @@ static void fork_meanwhile(void)
 		CUmemAllocationProp prop = properties(HOST, 0, CU_MEM_HANDLE_TYPE_NONE);
 
 		close(ends[1]);
+		if (find_file() >= 0 || !read_faults(p))
+			_exit(2);
 		/* Until the parent is done. */
 		while (read(ends[0], &c, 1) > 0)
 			continue;
@@ -171,6 +174,69 @@ static void end_context(void)
 	EXPECT(*words(p) == 78);
 	unmap(p, granule);
 	OK(cuMemRelease(handle));
+}
+
+static bool is_active(void)
+{
+	unsigned int flags;
+	int active = -1;
+
+	OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	return active;
+}
+
+static void retain(void)
+{
+	CUcontext context;
+
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+}
+
+static void fill(CUdeviceptr p, uint32_t value)
+{
+	OK(cuMemsetD32_v2(p, value, 100));
+	EXPECT(words(p)[0] == value && words(p)[99] == value);
+}
+
+/* Access is of no context: it is there again with the next one. */
+void probe_reset(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 1);
+	CUdeviceptr p = map(handle, granule);
+
+	probe_begin("life", "the primary context is reset");
+	fill(p, 3);
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	EXPECT(!is_active());
+	EXPECT(words(p)[99] == 3);
+	retain();
+	fill(p, 4);
+
+	probe_begin("life", "the primary context is released");
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	EXPECT(!is_active());
+	*words(p) = 9;
+	retain();
+	fill(p, 5);
+	OK(give(p, granule, CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+	OK(give(p, granule, CU_MEM_LOCATION_TYPE_DEVICE, 0, RW));
+	fill(p, 6);
+
+	probe_begin("life", "the mapping ends after the primary context");
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	EXPECT(words(p)[99] == 6);
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+	EXPECT(!is_active());
+	retain();
+	handle = create(HOST, 1);
+	p = map(handle, granule);
+	fill(p, 7);
+	unmap(p, granule);
+	OK(cuMemRelease(handle));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	EXPECT(!is_active());
 }
 
 void probe_life(void)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,9 +201,75 @@ static void codes(void)
 	OK(cuMemRelease(handle));
 }
 
+/* The page behind the memory, which says what it is. */
+struct description {
+	char magic[24];
+	int32_t type, id;
+	uint64_t bytes;
+};
+
+/* A file of so many bytes with such a description, written nowhere else. */
+static int describe(struct description d, size_t bytes)
+{
+	int file = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	EXPECT(!ftruncate(file, (off_t)bytes + 4096));
+	EXPECT(pwrite(file, &d, sizeof(d), (off_t)bytes) == sizeof(d));
+	EXPECT(!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+	return file;
+}
+
+static void refuse(struct description d, size_t bytes)
+{
+	CUmemGenericAllocationHandle handle;
+	int file = describe(d, bytes);
+
+	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(file), BY_FILE), CUDA_ERROR_INVALID_VALUE);
+	close(file);
+}
+
+/* Nothing that another process wrote is taken for true. */
+static void import_strange_files(void)
+{
+	CUmemAllocationProp prop = properties(NUMA, 0, BY_FILE);
+	CUmemGenericAllocationHandle handle = 0;
+	struct description good = {0}, d;
+	struct stat file;
+	int fd = -1;
+
+	probe_begin("share", "files that say what no such memory is");
+	OK(cuMemCreate(&handle, granule, &prop, 0));
+	OK(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0));
+	OK(cuMemRelease(handle));
+	EXPECT(pread(fd, &good, sizeof(good), (off_t)granule) == sizeof(good) && good.bytes == granule);
+	close(fd);
+	d = good;
+	d.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	refuse(d, granule);
+	d.type = CU_MEM_LOCATION_TYPE_HOST;
+	refuse(d, granule);
+	d = good;
+	d.id = -1;
+	refuse(d, granule);
+	d.id = 1 << 30;
+	refuse(d, granule);
+	d = good;
+	d.bytes = granule + 4096;
+	refuse(d, granule);
+	refuse(d, d.bytes);
+
+	probe_begin("share", "a file without pages");
+	fd = describe(good, granule);
+	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), BY_FILE));
+	EXPECT(!fstat(fd, &file) && (uint64_t)file.st_blocks * 512 >= granule);
+	OK(cuMemRelease(handle));
+	close(fd);
+}
+
 void probe_share(void)
 {
 	codes();
+	import_strange_files();
 	with_itself();
 	with_another_process();
 }
