@@ -3,6 +3,7 @@
 #include "hostmem.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -153,6 +154,35 @@ static void fork_meanwhile(void)
 	OK(cuMemRelease(handle));
 }
 
+struct end {
+	CUmemGenericAllocationHandle handle;
+	CUresult result;
+};
+
+static void *release_cancelled(void *argument)
+{
+	struct end *e = argument;
+
+	pthread_cancel(pthread_self());
+	e->result = cuMemRelease(e->handle);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* The end of the memory closes a file, where a thread could end with the library's lock. */
+static void cancel_meanwhile(void)
+{
+	struct end e = {create(HOST, 1), CUDA_ERROR_UNKNOWN};
+	void *ended = NULL;
+	pthread_t thread;
+
+	probe_begin("life", "a cancelled thread");
+	EXPECT(!pthread_create(&thread, NULL, release_cancelled, &e) && !pthread_join(thread, &ended));
+	EXPECT(ended == PTHREAD_CANCELED);
+	OK(e.result);
+	GIVES(cuMemRelease(e.handle), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* No context has to do with it. */
 static void end_context(void)
 {
@@ -245,5 +275,6 @@ void probe_life(void)
 	many();
 	close_descriptor();
 	fork_meanwhile();
+	cancel_meanwhile();
 	end_context();
 }
