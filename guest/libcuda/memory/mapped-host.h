@@ -44,8 +44,8 @@ CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_
 			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory);
 
 /*
- * Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. After an
- * error those that the host did not let go of are still there, and keep the reservation.
+ * Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. After
+ * an error those that the host did not let go of are still there, and keep the reservation.
  */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes);
 
