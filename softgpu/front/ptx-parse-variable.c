@@ -137,7 +137,7 @@ static bool init_put(struct ptx_parser *p, struct init *init, const void *value,
 		return ptx_parse_fail(p, PTX_INVALID, "more initial values than the variable has room for");
 	if (init->used + bytes > init->room) {
 		uint64_t least = init->used + bytes, room = least < 128 ? 256 : 2 * least;
-		uint8_t *bigger = realloc(init->bytes, room);
+		uint8_t *bigger = ptx_has_room(room) ? realloc(init->bytes, room) : NULL;
 
 		if (!bigger)
 			return ptx_parse_no_memory(p);
@@ -264,11 +264,13 @@ static void init_array(struct ptx_parser *p, struct init *init, const struct ptx
 			break;
 		if (count && n == count)
 			ptx_parse_fail(p, PTX_INVALID, "more initial values than the variable has room for");
+		else if (bytes > init->size - init->used)
+			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "initial values of %llu bytes are not supported",
+				       (unsigned long long)(init->used + bytes));
+		if (p->status != PTX_OK)
+			return;
 		init_array(p, init, d, dimension + 1, bytes);
 		init->used = begin + ++n * bytes;
-		if (init->used > init->size)
-			ptx_parse_fail(p, PTX_NOT_SUPPORTED, "an initialised variable of %llu bytes is not supported",
-				       (unsigned long long)init->used);
 	} while (p->status == PTX_OK && ptx_parse_accept(p, ','));
 	ptx_parse_expect(p, '}');
 }
@@ -283,12 +285,15 @@ static bool parse_initialiser(struct ptx_parser *p, struct ptx_declaration *d, s
 {
 	struct init init = {.size = d->open_array ? MAX_INIT_BYTES : d->size, .tail = relocs};
 
+	if (d->size > MAX_INIT_BYTES)
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "an initialised variable of %llu bytes is not supported",
+				      (unsigned long long)d->size);
 	init_array(p, &init, d, 0, d->size);
 	if (p->status == PTX_OK && d->open_array && !init.used)
 		return refuse_empty(p, d);
 	if (p->status == PTX_OK && d->open_array)
 		d->size = v->size = init.used;
-	if (p->status == PTX_OK && d->size <= MAX_INIT_BYTES) {
+	if (p->status == PTX_OK) {
 		uint8_t *copy = ptx_alloc(&p->module->arena, d->size);
 
 		if (copy && init.bytes)
@@ -296,8 +301,6 @@ static bool parse_initialiser(struct ptx_parser *p, struct ptx_declaration *d, s
 		v->init = copy;
 		if (!copy)
 			ptx_parse_no_memory(p);
-	} else if (p->status == PTX_OK) {
-		ptx_parse_fail(p, PTX_NOT_SUPPORTED, "an initialised variable of %zu bytes is not supported", v->size);
 	}
 	free(init.bytes);
 	return p->status == PTX_OK;

@@ -238,8 +238,10 @@ static void initial_values_have_the_shape_of_the_array(void **state)
 		ptx_module_destroy(m);
 		map.count = 0;
 	}
-	/* A row that is too large for its array's end. */
+	/* Rows that a few letters fill. */
 	refuse(PTX_HEAD ".global .b8 a[][4294967296] = {{1}, {2}};\n", PTX_NOT_SUPPORTED, 4, "4294967296 bytes");
+	refuse(PTX_HEAD ".global .b8 a[][268435456] = {{}, {}};\n", PTX_NOT_SUPPORTED, 4, "536870912 bytes");
+	refuse(PTX_HEAD ".global .b8 a[2][34359738368] = {{1}, {2}};\n", PTX_NOT_SUPPORTED, 4, "68719476736 bytes");
 }
 
 static unsigned threads_of(const char *tuning)
