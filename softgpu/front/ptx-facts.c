@@ -167,6 +167,7 @@ bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 		info->static_shared = f->static_shared;
 		info->local_bytes = f->local_bytes;
 		info->registers = f->registers < bound ? f->registers : bound;
+		info->is_bounded = m->kernels[k].function->maxntid || m->kernels[k].function->maxnreg;
 		info->uses_dynamic_shared = f->dynamic_shared || m->dynamic_shared;
 		info->uses_heap = m->uses_heap;
 		/* another text of the module may be newer, as that of cudadevrt is */

@@ -31,7 +31,8 @@ CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CU
 	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
 				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
 				 : 0;
-	f->registers = softgpu_register_bound(m->program.max_registers, f->info->registers);
+	f->registers = f->info->is_bounded ? f->info->registers
+					   : softgpu_register_bound(m->program.max_registers, f->info->registers);
 	f->carveout = -1;
 	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION)) {
 		free(f);

@@ -27,14 +27,14 @@ static int registers(CUmodule module, const char *name)
 	return value;
 }
 
-/* Each kernel has what its directives leave, and no more than `bound`. */
+/* Each kernel has what its directives leave; without directives no more than `bound` (asked of ptxas 13.0). */
 static void expect(CUmodule module, int bound)
 {
 	/* 128 threads in whole warps, 9 times: 56.9, in steps of 8 */
 	static const int left[] = {64, 40, 64, 32, 56, 64, 64};
 
 	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
-		int expected = left[n] < bound ? left[n] : bound;
+		int expected = n || left[n] < bound ? left[n] : bound;
 
 		if (registers(module, names[n]) != expected)
 			fail_msg("%s has %d registers, not %d", names[n], registers(module, names[n]), expected);
