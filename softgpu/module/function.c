@@ -203,11 +203,14 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* By local and shared memory: each multiprocessor has its part of the memory of all blocks, or of one block. */
+/*
+ * By local and shared memory: each multiprocessor has its part of the half of all blocks' memory that blocks beside
+ * others may have (PTX_HALF), or of one block.
+ */
 static size_t blocks_by_memory(const struct CUfunc_st *f, unsigned int threads, size_t shared)
 {
 	uint64_t own = f->info->local_bytes * (uint64_t)threads + shared;
-	uint64_t part = softgpu_device()->block_memory / softgpu_device()->threads;
+	uint64_t part = softgpu_device()->block_memory / 2 / softgpu_device()->threads;
 
 	return own <= part / SOFTGPU_BLOCKS_PER_SM ? SOFTGPU_BLOCKS_PER_SM : own < part ? part / own : 1;
 }

@@ -357,20 +357,21 @@ bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch 
 	return launch->serial && t->serial == launch->serial && t->full == full->code;
 }
 
-/*
- * Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. Those of other
- * launches do not wait for what a cooperative launch has, which may wait for them.
- */
-static uint64_t most_for(const struct ptx_launch *launch, enum ptx_share share)
+/* Blocks of other launches do not wait for what a cooperative launch has, which may wait for them. */
+static uint64_t most(enum ptx_share share)
 {
 	uint64_t reserved;
 
-	if (share == PTX_TWICE || launch->workspace)
-		return 2 * limit;
 	pthread_mutex_lock(&account.lock);
 	reserved = account.reserved < limit ? account.reserved : limit;
 	pthread_mutex_unlock(&account.lock);
-	return reserved + (share == PTX_HALF ? limit / 2 : limit);
+	return reserved + (share == PTX_HALF ? limit / 2 : share == PTX_WHOLE ? limit : 2 * limit);
+}
+
+/* Blocks of a cooperative launch wait for one another, and so do not wait for those of another launch. */
+static uint64_t most_for(const struct ptx_launch *launch, enum ptx_share share)
+{
+	return most(launch->workspace ? PTX_TWICE : share);
 }
 
 enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, enum ptx_share share)
@@ -400,7 +401,7 @@ bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_
 	uint64_t charge = more_stack(warp, bytes);
 	bool ok;
 
-	if (charge && !take(t, charge, 2 * limit))
+	if (charge && !take(t, charge, most(PTX_TWICE)))
 		return false;
 	ok = ptx_thread_stack(warp, bytes);
 	if (charge)
