@@ -53,7 +53,7 @@ static uint64_t id_of(struct worker_session *s, void *context)
 /* How long the end of a primary context waits for the commands in the context. */
 #define CLOSE_SECONDS 30
 
-/* How often the guest has retained each device's context, or more often: a reset does not count. */
+/* How often the guest has retained each device's context since its last reset. */
 static _Atomic unsigned int retained[MOST_DEVICES];
 
 static void count_retain(CUdevice dev, CUresult result)
@@ -66,6 +66,12 @@ static void count_release(CUdevice dev, CUresult result)
 {
 	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES && atomic_load(&retained[dev]))
 		atomic_fetch_sub(&retained[dev], 1);
+}
+
+static void count_reset(CUdevice dev, CUresult result)
+{
+	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES)
+		atomic_store(&retained[dev], 0);
 }
 
 static bool is_last_release(CUdevice dev)
@@ -248,6 +254,7 @@ static CUresult reset_closed(struct worker_session *s, CUdevice dev, CUcontext c
 	worker_ram_close(context);
 	worker_host_access_close(s, dev);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(dev);
+	count_reset(dev, result);
 	worker_host_access_reopen(s, dev, result != CUDA_SUCCESS);
 	worker_turn_events_forget(id);
 	if (result == CUDA_SUCCESS)

@@ -21,6 +21,7 @@ struct access {
 	bool writes;
 	CUdevice dev;
 	CUcontext context; /* NULL: not registered until the device's primary context is there again */
+	bool is_stuck;     /* it could not be unregistered before the end of its context, which may not come */
 	struct access *next;
 };
 
@@ -143,19 +144,33 @@ free_access:
 
 /* ---- the end of primary contexts ---- */
 
-/* What cannot be unregistered keeps its context, and its pages stay: nobody knows what the driver does with them. */
+/*
+ * In a context after a kernel's fault each call gives the fault's error. Such a context has to end all the same, and
+ * takes its registrations with it; where another reference keeps it, the registration and its pages stay.
+ */
 void worker_host_access_close(struct worker_session *s, int dev)
 {
-	CUresult result;
-
 	pthread_mutex_lock(&lock);
 	for (struct access *a = all; a; a = a->next) {
-		result = a->dev == dev ? suspend(s, a) : CUDA_SUCCESS;
-		if (result != CUDA_SUCCESS)
-			vcuda_log("access to host memory of cuMemCreate() could not be ended before the primary "
-				  "context of device %d (CUDA error %d)",
-				  dev, (int)result);
+		if (a->dev != dev || suspend(s, a) == CUDA_SUCCESS)
+			continue;
+		a->is_stuck = true;
+		s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	}
+}
+
+/* With the lock held. */
+static void settle_stuck(struct worker_session *s, struct access *a, bool active)
+{
+	CUcontext context;
+
+	a->is_stuck = false;
+	if (active && s->ops->cuDevicePrimaryCtxRetain(&context, a->dev) == CUDA_SUCCESS)
+		vcuda_log("access to host memory of cuMemCreate() stays with the primary context of device %d, in "
+			  "which it cannot be ended",
+			  a->dev);
+	else if (!active)
+		a->context = NULL;
 }
 
 /* With the lock held. */
@@ -174,6 +189,9 @@ static void resume_all(struct worker_session *s, int dev)
 
 void worker_host_access_reopen(struct worker_session *s, int dev, bool active)
 {
+	for (struct access *a = all; a; a = a->next)
+		if (a->dev == dev && a->is_stuck)
+			settle_stuck(s, a, active);
 	if (active)
 		resume_all(s, dev);
 	pthread_mutex_unlock(&lock);

@@ -59,17 +59,14 @@ CUresult vcuda_handle_vcudaMemMap(struct worker_session *s, struct vcuda_args_vc
 
 /*
  * A place is the back end's and lent at once, or neither: between the two another thread of the guest could end the
- * reservation, and the loan would be of memory that is somebody else's by then.
+ * reservation, and the loan would be of memory that is somebody else's by then. The place is nobody else's until
+ * hostLeave().
  */
 static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
 
 /* The back end has the places of guest memory back once none of that lies there. With the lock held. */
-static CUresult unmap(struct worker_session *s, CUdeviceptr ptr, size_t size)
+static CUresult leave(struct worker_session *s, CUdeviceptr ptr, size_t size)
 {
-	CUresult result = s->ops->cuMemUnmap(ptr, size);
-
-	if (result != CUDA_SUCCESS || !s->ops->hostLeave)
-		return result;
 	if (worker_mapping_take_back(s->mappings, ptr, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return s->ops->hostLeave(ptr, size);
@@ -82,7 +79,8 @@ static CUresult place(struct worker_session *s, CUdeviceptr ptr, size_t size)
 
 	if (result != CUDA_SUCCESS || !worker_mapping_lend(s->mappings, ptr, size))
 		return result;
-	unmap(s, ptr, size);
+	if (s->ops->cuMemUnmap(ptr, size) == CUDA_SUCCESS)
+		leave(s, ptr, size);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -90,7 +88,7 @@ CUresult vcuda_handle_vcudaMemPlace(struct worker_session *s, struct vcuda_args_
 {
 	CUresult result;
 
-	if (!s->ops->hostPlace || !s->ops->cuMemUnmap)
+	if (!s->ops->hostPlace || !s->ops->hostLeave || !s->ops->cuMemUnmap)
 		return worker_unsupported(s, VCUDA_OP_vcudaMemPlace);
 	pthread_mutex_lock(&places);
 	result = place(s, a->ptr, a->size);
@@ -104,8 +102,12 @@ CUresult vcuda_handle_cuMemUnmap(struct worker_session *s, struct vcuda_args_cuM
 
 	if (!s->ops->cuMemUnmap)
 		return worker_unsupported(s, VCUDA_OP_cuMemUnmap);
+	/* It waits for work, which may wait for what another thread of the guest does. */
+	result = s->ops->cuMemUnmap(a->ptr, a->size);
+	if (result != CUDA_SUCCESS || !s->ops->hostLeave)
+		return result;
 	pthread_mutex_lock(&places);
-	result = unmap(s, a->ptr, a->size);
+	result = leave(s, a->ptr, a->size);
 	pthread_mutex_unlock(&places);
 	return result;
 }

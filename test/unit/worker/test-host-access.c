@@ -186,12 +186,32 @@ static void failures_keep_the_pages(void **state)
 	driver.unregisters = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	assert_int_equal(set_access(NONE), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	assert_int_equal(remove_pages(), -EBUSY);
+	/* the context stays */
 	worker_host_access_close(&session, 0);
-	worker_host_access_reopen(&session, 0, false);
+	worker_host_access_reopen(&session, 0, true);
 	assert_int_equal(driver.retained, 1);
 	assert_int_equal(remove_pages(), -EBUSY);
 	driver.unregisters = CUDA_SUCCESS;
 	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(remove_pages(), 0);
+}
+
+/* A context in which nothing can be unregistered ends with its registrations, and access returns with the next one. */
+static void failed_context_ends(void **state)
+{
+	assert_int_equal(set_access(RW), CUDA_SUCCESS);
+	driver.unregisters = CUDA_ERROR_LAUNCH_FAILED;
+	worker_host_access_close(&session, 0);
+	assert_int_equal(driver.retained, 0);
+	driver.registered = NULL;
+	driver.unregisters = CUDA_SUCCESS;
+	worker_host_access_reopen(&session, 0, false);
+	assert_int_equal(remove_pages(), -EBUSY);
+	worker_host_access_retained(&session, 0);
+	assert_ptr_equal(driver.registered, AT);
+	assert_int_equal(driver.retained, 1);
+	assert_int_equal(set_access(NONE), CUDA_SUCCESS);
+	assert_int_equal(driver.retained, 0);
 	assert_int_equal(remove_pages(), 0);
 }
 
@@ -232,6 +252,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(access_comes_and_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(access_is_not_a_registration, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures_keep_the_pages, setup, teardown),
+		cmocka_unit_test_setup_teardown(failed_context_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(context_ends, setup, teardown),
 	};
 
