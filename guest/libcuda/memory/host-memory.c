@@ -21,6 +21,8 @@
 
 #define PAGE 4096ull
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+/* F_SEAL_EXEC, which older headers lack: the kernel adds it if vm.memfd_noexec says so. */
+#define NO_EXECUTION 0x20
 
 /* The page behind the memory. */
 struct description {
@@ -169,14 +171,20 @@ static CUresult create_guarded(const CUmemLocation *where, uint64_t bytes, struc
 	return error_of(err, bytes);
 }
 
-CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory)
+/* The kernel would take all that there is before it says that it is too much. */
+static bool is_less_than_machine(uint64_t bytes)
 {
 	struct sysinfo machine;
+
+	return !sysinfo(&machine) && bytes <= (uint64_t)machine.totalram * machine.mem_unit;
+}
+
+CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory)
+{
 	CUresult result;
 	int guarded;
 
-	/* The kernel would take all that there is before it says so. */
-	if (sysinfo(&machine) || bytes > (uint64_t)machine.totalram * machine.mem_unit)
+	if (!is_less_than_machine(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	guarded = vcuda_own_descriptor_guard();
 	result = create_guarded(where, bytes, memory);
@@ -245,7 +253,7 @@ static bool describe(int fd, struct description *d)
 	struct stat file;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &file) || file.st_size <= (off_t)PAGE)
+	if ((seals & ~NO_EXECUTION) != (SEALS | F_SEAL_SEAL) || fstat(fd, &file) || file.st_size <= (off_t)PAGE)
 		return false;
 	return pread(fd, d, sizeof(*d), file.st_size - (off_t)PAGE) == sizeof(*d) &&
 	       !memcmp(d->magic, magic, sizeof(magic)) && d->bytes == (uint64_t)file.st_size - PAGE &&
@@ -273,6 +281,8 @@ CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, uint64_t *byte
 
 	if (!describe(fd, &d))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_less_than_machine(d.bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	guarded = vcuda_own_descriptor_guard();
 	result = import_guarded(fd, d.bytes, memory);
 	vcuda_own_descriptor_unguard(guarded);

@@ -69,29 +69,42 @@ void libcuda_host_unreserve(const struct libcuda_range *r)
 	libcuda_arena_give((void *)r->mapping, r->mapping_bytes);
 }
 
-static CUresult free_addresses_locked(uint64_t start, uint64_t bytes)
+static bool find_free(uint64_t start, uint64_t bytes, struct libcuda_range *r)
 {
-	CUresult result = CUDA_SUCCESS;
 	struct libcuda_host_mapping m;
+
+	return libcuda_range_find(start, r) && r->kind == LIBCUDA_RANGE_RESERVED && r->start == start &&
+	       r->bytes == bytes && !libcuda_host_mapping_next(start, start + bytes, &m);
+}
+
+/* Only this library knows what is mapped there. */
+static CUresult free_in_arena(uint64_t start, uint64_t bytes)
+{
 	struct libcuda_range r;
 
-	if (!libcuda_range_find(start, &r) || r.kind != LIBCUDA_RANGE_RESERVED || r.start != start ||
-	    r.bytes != bytes || libcuda_host_mapping_next(start, start + bytes, &m))
+	if (!find_free(start, bytes, &r) || !libcuda_range_remove(start, LIBCUDA_RANGE_RESERVED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!libcuda_is_host_reservation(&r))
-		result = vcuda_call_cuMemAddressFree(start, bytes);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (libcuda_range_remove(start, LIBCUDA_RANGE_RESERVED, &r) && libcuda_is_host_reservation(&r))
-		libcuda_host_unreserve(&r);
+	libcuda_host_unreserve(&r);
 	return CUDA_SUCCESS;
 }
 
+/* Of others the worker decides. It may wait for work, for which no lock is held. */
 CUresult libcuda_host_free_addresses(uint64_t start, uint64_t bytes)
 {
-	int entered = enter();
+	struct libcuda_range r;
+	CUresult result;
+	int entered;
 
-	return leave(entered, free_addresses_locked(start, bytes));
+	if (!find_free(start, bytes, &r))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_is_host_reservation(&r)) {
+		entered = enter();
+		return leave(entered, free_in_arena(start, bytes));
+	}
+	result = vcuda_call_cuMemAddressFree(start, bytes);
+	if (result == CUDA_SUCCESS)
+		libcuda_range_remove(start, LIBCUDA_RANGE_RESERVED, &r);
+	return result;
 }
 
 /* ---- mappings ---- */
@@ -134,8 +147,11 @@ static CUresult share_pages(uint64_t start, uint64_t bytes, const struct libcuda
 	enum client_mapping_release pages;
 	int err;
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS) {
+		/* The old mapping may be gone. */
+		hide_pages(start, bytes);
 		return result;
+	}
 	libcuda_thread()->calls.waits++;
 	err = t->ops->mapping_register(t, (void *)start, bytes, true, &pages);
 	if (!err && !mprotect((void *)start, bytes, PROT_NONE))
@@ -230,19 +246,13 @@ static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
 	return result;
 }
 
-static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+/* Addresses where pages could not be released are not used again: the mapping stays in the table. */
+static CUresult end_mappings(uint64_t start, uint64_t bytes)
 {
-	bool is_in_arena = libcuda_is_host_reservation(r);
 	struct libcuda_host_mapping m;
-	CUresult result, one;
+	CUresult result = CUDA_SUCCESS, one;
 
-	if (is_in_arena && !libcuda_host_mappings_cover(start, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = is_in_arena ? end_device_accesses(start, bytes) : vcuda_call_cuMemUnmap(start, bytes);
-	if (result != CUDA_SUCCESS)
-		return result;
 	libcuda_allocation_unmap(start, bytes);
-	/* Addresses where pages could not be released are not used again: the mapping stays in the table. */
 	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
 		one = release_pages(&m);
 		if (one == CUDA_SUCCESS)
@@ -252,10 +262,31 @@ static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint
 	return result;
 }
 
+static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	bool is_in_arena = libcuda_is_host_reservation(r);
+	CUresult result;
+
+	if (is_in_arena && !libcuda_host_mappings_cover(start, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = is_in_arena ? end_device_accesses(start, bytes) : vcuda_call_cuMemUnmap(start, bytes);
+	return result == CUDA_SUCCESS ? end_mappings(start, bytes) : result;
+}
+
+/* The worker waits for work to end. Where no host memory is mapped no lock is held meanwhile. */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
 {
-	int entered = enter();
+	struct libcuda_host_mapping m;
+	CUresult result;
+	int entered;
 
+	if (!libcuda_is_host_reservation(r) && !libcuda_host_mapping_next(start, start + bytes, &m)) {
+		result = vcuda_call_cuMemUnmap(start, bytes);
+		if (result == CUDA_SUCCESS)
+			libcuda_allocation_unmap(start, bytes);
+		return result;
+	}
+	entered = enter();
 	return leave(entered, unmap_locked(r, start, bytes));
 }
 

@@ -209,23 +209,28 @@ struct description {
 };
 
 /* A file of so many bytes with such a description, written nowhere else. */
-static int describe(struct description d, size_t bytes)
+static int describe(struct description d, size_t bytes, int seals)
 {
 	int file = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	EXPECT(!ftruncate(file, (off_t)bytes + 4096));
 	EXPECT(pwrite(file, &d, sizeof(d), (off_t)bytes) == sizeof(d));
-	EXPECT(!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+	EXPECT(!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | seals));
 	return file;
+}
+
+static void refuse_sealed(struct description d, size_t bytes, int seals)
+{
+	CUmemGenericAllocationHandle handle;
+	int file = describe(d, bytes, seals);
+
+	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(file), BY_FILE), CUDA_ERROR_INVALID_VALUE);
+	close(file);
 }
 
 static void refuse(struct description d, size_t bytes)
 {
-	CUmemGenericAllocationHandle handle;
-	int file = describe(d, bytes);
-
-	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(file), BY_FILE), CUDA_ERROR_INVALID_VALUE);
-	close(file);
+	refuse_sealed(d, bytes, F_SEAL_SEAL);
 }
 
 /* Nothing that another process wrote is taken for true. */
@@ -257,9 +262,12 @@ static void import_strange_files(void)
 	d.bytes = granule + 4096;
 	refuse(d, granule);
 	refuse(d, d.bytes);
+	/* what cannot be mapped for writing, or may become so */
+	refuse_sealed(good, granule, F_SEAL_SEAL | F_SEAL_FUTURE_WRITE);
+	refuse_sealed(good, granule, 0);
 
 	probe_begin("share", "a file without pages");
-	fd = describe(good, granule);
+	fd = describe(good, granule, F_SEAL_SEAL);
 	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), BY_FILE));
 	EXPECT(!fstat(fd, &file) && (uint64_t)file.st_blocks * 512 >= granule);
 	OK(cuMemRelease(handle));
