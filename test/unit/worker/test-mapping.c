@@ -244,7 +244,16 @@ static void neighbours_are_used_together(void **state)
 		assert_int_equal(worker_mapping_remove(mappings, AT + (uint64_t)i * PAGE, PAGE), 0);
 }
 
-#define LENT 0x60000000000ull
+/* Where the back end has memory, of four pages. */
+static uint64_t lent;
+
+static void make_lent(void)
+{
+	void *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	lent = (uintptr_t)p;
+}
 
 /* A place of the back end's takes exactly one mapping of exactly its size, and has memory again after that. */
 static void places_are_lent(void **state)
@@ -252,23 +261,22 @@ static void places_are_lent(void **state)
 	struct worker_mapping_extent e = extent(1, 2), one = extent(1, 1);
 	char prot[5];
 
-	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)LENT);
-	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
-	assert_int_equal(worker_mapping_lend(mappings, LENT, 2 * PAGE), 0);
-	assert_int_equal(worker_mapping_add(mappings, LENT, PAGE, 0, true, true, &one, 1), -EADDRNOTAVAIL);
-	assert_int_equal(worker_mapping_add(mappings, LENT + PAGE, PAGE, 0, true, true, &one, 1), -EADDRNOTAVAIL);
-	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), 0);
-	assert_true(worker_mapping_covers(mappings, (void *)LENT, 2 * PAGE, true));
+	make_lent();
+	assert_int_equal(worker_mapping_add(mappings, lent, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	assert_int_equal(worker_mapping_lend(mappings, lent, 2 * PAGE), 0);
+	assert_int_equal(worker_mapping_add(mappings, lent, PAGE, 0, true, true, &one, 1), -EADDRNOTAVAIL);
+	assert_int_equal(worker_mapping_add(mappings, lent + PAGE, PAGE, 0, true, true, &one, 1), -EADDRNOTAVAIL);
+	assert_int_equal(worker_mapping_add(mappings, lent, 2 * PAGE, 0, true, true, &e, 1), 0);
+	assert_true(worker_mapping_covers(mappings, (void *)lent, 2 * PAGE, true));
 	assert_int_equal(pwrite(memory, "x", 1, PAGE), 1);
-	assert_int_equal(*(char *)LENT, 'x');
-	assert_int_equal(worker_mapping_remove(mappings, LENT, 2 * PAGE), 0);
-	protection(LENT, prot);
+	assert_int_equal(*(char *)lent, 'x');
+	assert_int_equal(worker_mapping_remove(mappings, lent, 2 * PAGE), 0);
+	protection(lent, prot);
 	assert_string_equal(prot, "rw-p");
-	assert_int_equal(*(char *)LENT, 0);
+	assert_int_equal(*(char *)lent, 0);
 	/* the loan has ended with the mapping */
-	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
-	munmap((void *)LENT, 4 * PAGE);
+	assert_int_equal(worker_mapping_add(mappings, lent, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	munmap((void *)lent, 4 * PAGE);
 }
 
 /* A loan that is taken back leaves nothing of the guest's there, whatever the guest does with its mapping. */
@@ -276,26 +284,25 @@ static void loans_are_taken_back(void **state)
 {
 	struct worker_mapping_extent e = extent(1, 2), first = extent(1, 1), second = extent(2, 1);
 
-	assert_true(mmap((void *)LENT, 4 * PAGE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)LENT);
-	assert_int_equal(worker_mapping_lend(mappings, LENT, 2 * PAGE), 0);
-	assert_int_equal(worker_mapping_lend(mappings, LENT + 2 * PAGE, 2 * PAGE), 0);
-	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), 0);
+	make_lent();
+	assert_int_equal(worker_mapping_lend(mappings, lent, 2 * PAGE), 0);
+	assert_int_equal(worker_mapping_lend(mappings, lent + 2 * PAGE, 2 * PAGE), 0);
+	assert_int_equal(worker_mapping_add(mappings, lent, 2 * PAGE, 0, true, true, &e, 1), 0);
 	/* half of it is there */
-	assert_int_equal(worker_mapping_add(mappings, LENT + 2 * PAGE, 2 * PAGE, 0, true, false, &first, 1), 0);
+	assert_int_equal(worker_mapping_add(mappings, lent + 2 * PAGE, 2 * PAGE, 0, true, false, &first, 1), 0);
 	assert_int_equal(pwrite(memory, "y", 1, PAGE), 1);
-	assert_int_equal(worker_mapping_take_back(mappings, LENT, 4 * PAGE), 0);
-	assert_int_equal(*(char *)LENT, 0);
-	assert_int_equal(*(char *)(LENT + 2 * PAGE), 0);
-	assert_false(worker_mapping_covers(mappings, (void *)LENT, PAGE, false));
-	assert_int_equal(worker_mapping_add(mappings, LENT + 2 * PAGE, 2 * PAGE, PAGE, true, true, &second, 1),
+	assert_int_equal(worker_mapping_take_back(mappings, lent, 4 * PAGE), 0);
+	assert_int_equal(*(char *)lent, 0);
+	assert_int_equal(*(char *)(lent + 2 * PAGE), 0);
+	assert_false(worker_mapping_covers(mappings, (void *)lent, PAGE, false));
+	assert_int_equal(worker_mapping_add(mappings, lent + 2 * PAGE, 2 * PAGE, PAGE, true, true, &second, 1),
 			 -EINVAL);
-	assert_int_equal(worker_mapping_add(mappings, LENT, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
-	*(char *)LENT = 5;
-	assert_int_equal(worker_mapping_remove(mappings, LENT, 2 * PAGE), 0);
-	assert_int_equal(worker_mapping_remove(mappings, LENT + 2 * PAGE, 2 * PAGE), 0);
-	assert_int_equal(*(char *)LENT, 5);
-	munmap((void *)LENT, 4 * PAGE);
+	assert_int_equal(worker_mapping_add(mappings, lent, 2 * PAGE, 0, true, true, &e, 1), -EADDRNOTAVAIL);
+	*(char *)lent = 5;
+	assert_int_equal(worker_mapping_remove(mappings, lent, 2 * PAGE), 0);
+	assert_int_equal(worker_mapping_remove(mappings, lent + 2 * PAGE, 2 * PAGE), 0);
+	assert_int_equal(*(char *)lent, 5);
+	munmap((void *)lent, 4 * PAGE);
 }
 
 int main(void)
