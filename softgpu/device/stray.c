@@ -67,8 +67,7 @@ static bool is_own(const struct softgpu_range *r)
 	return r->kind != SOFTGPU_HOST && r->kind != SOFTGPU_IMPORTED;
 }
 
-/* What no stray access may touch of a range. An import has pages to itself, whose other bytes are the other process's.
- */
+/* The part of a range that no stray access may touch. An import has whole pages, with bytes of the other process. */
 static struct softgpu_span forbidden(const struct softgpu_range *r, bool write)
 {
 	if (r->kind == SOFTGPU_IMPORTED)

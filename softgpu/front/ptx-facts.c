@@ -137,9 +137,9 @@ bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t l
 }
 
 /*
- * What a thread may have by the kernel's own directives: .maxnreg, and .minnctapersm blocks of .maxntid threads on a
- * multiprocessor, which natively the compiler sees to. UINT32_MAX: no bound. A number of blocks that no multiprocessor
- * has counts as none.
+ * The registers that a thread may have by the kernel's own directives: .maxnreg, and .minnctapersm blocks of .maxntid
+ * threads on a multiprocessor, which natively the compiler sees to. UINT32_MAX: no bound. A number of blocks that no
+ * multiprocessor has counts as none.
  */
 static uint32_t directed_registers(const struct ptx_function *fn)
 {

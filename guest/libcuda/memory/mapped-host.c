@@ -88,7 +88,7 @@ static CUresult free_in_arena(uint64_t start, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* Of others the worker decides. It may wait for work, for which no lock is held. */
+/* The worker decides about other reservations. No lock is held, because the worker may wait for work. */
 CUresult libcuda_host_free_addresses(uint64_t start, uint64_t bytes)
 {
 	struct libcuda_range r;
@@ -212,7 +212,7 @@ static CUresult release_pages(const struct libcuda_host_mapping *m)
 	return err ? libcuda_pinned_error(err, m->start, m->bytes) : CUDA_SUCCESS;
 }
 
-/* Of mappings in the arena: the widest access that a device has. */
+/* The widest access that a device has to a mapping in the arena. */
 static CUmemAccess_flags widest(const struct libcuda_host_mapping *m)
 {
 	unsigned int flags = 0;
@@ -230,7 +230,7 @@ static CUresult end_device_access(const struct libcuda_host_mapping *m)
 					     CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-/* What a device may still use stays with the worker, and so do all the mappings. */
+/* If one device keeps its access, all mappings stay, with their pages. */
 static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
 {
 	struct libcuda_host_mapping m;

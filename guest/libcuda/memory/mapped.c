@@ -247,7 +247,7 @@ VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return libcuda_host_unmap(&r, ptr, size);
 }
 
-/* What this library knows itself: the access of this process, and in the arena that of devices. */
+/* This library knows the access of this process, and in the arena the access of devices. */
 static bool find_access(CUdeviceptr ptr, const CUmemLocation *location, unsigned long long *flags)
 {
 	struct libcuda_host_mapping m;

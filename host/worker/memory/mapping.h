@@ -87,7 +87,7 @@ int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64
 /* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
 
-/* What a registration with the back end is for. Guests name registrations by address, and may name another's. */
+/* The purpose of a registration with the back end. A guest may name the address of another registration. */
 enum vcuda_hold_owner {
 	VCUDA_HOLD_NONE,
 	VCUDA_HOLD_REGISTER, /* cuMemHostRegister() */
