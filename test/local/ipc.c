@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "pair.h"
+#include "send-file.h"
 
 #define BYTES (4u << 20)
 #define SMALL 4096u /* one that shares its pages */
@@ -27,38 +28,6 @@ static void expect(CUdeviceptr p, uint32_t value)
 
 /* ---- mapped memory: a descriptor goes from process to process ---- */
 
-static void send_descriptor(int to, int fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {"x", 1};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-
-	control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-	CHECK(sendmsg(to, &h, 0) == 1);
-}
-
-static int receive_descriptor(int from)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char c;
-	struct iovec iov = {&c, 1};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	int fd;
-
-	CHECK(recvmsg(from, &h, 0) == 1 && h.msg_controllen >= CMSG_LEN(sizeof(int)));
-	memcpy(&fd, CMSG_DATA(&control.align), sizeof(fd));
-	return fd;
-}
-
 static CUdeviceptr map(CUmemGenericAllocationHandle handle)
 {
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -78,10 +47,11 @@ static void *as_handle(int fd)
 static void import(int parent)
 {
 	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	int fd = receive_descriptor(parent), empty = open("/dev/null", O_RDONLY);
+	int fd = receive_file(parent), empty = open("/dev/null", O_RDONLY);
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr p;
 
+	CHECK(fd >= 0);
 	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(empty), type), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemImportFromShareableHandle(&handle, as_handle(-1), type), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), type));
@@ -121,7 +91,7 @@ static void export(int child)
 	OK(cuMemImportFromShareableHandle(&again, as_handle(fd), type));
 	twice = map(again);
 	OK(cuMemRelease(again));
-	send_descriptor(child, fd);
+	CHECK(send_file(child, fd));
 	close(fd);
 	hear(child);
 	expect(p, 8);
@@ -179,11 +149,12 @@ static void import_more(CUmemoryPool pool, const CUmemPoolPtrExportData *small, 
 static void import_pool(int parent)
 {
 	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	int fd = receive_descriptor(parent);
+	int fd = receive_file(parent);
 	CUmemPoolPtrExportData offered, wrong, others[2];
 	CUmemoryPool pool;
 	CUdeviceptr p;
 
+	CHECK(fd >= 0);
 	CHECK(read(parent, &offered, sizeof(offered)) == sizeof(offered));
 	CHECK(read(parent, others, sizeof(others)) == sizeof(others));
 	OK(cuMemPoolImportFromShareableHandle(&pool, as_handle(fd), type, 0));
@@ -242,7 +213,7 @@ static void export_pool(int child)
 	OK(cuMemsetD32Async(small, 23, SMALL / 4, NULL));
 	OK(cuCtxSynchronize());
 	OK(cuMemPoolExportPointer(&others[0], small));
-	send_descriptor(child, fd);
+	CHECK(send_file(child, fd));
 	close(fd);
 	CHECK(write(child, &offered, sizeof(offered)) == sizeof(offered));
 	CHECK(write(child, others, sizeof(others)) == sizeof(others));

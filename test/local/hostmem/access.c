@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may access what: processors and kernels, each only after cuMemSetAccess(). */
+/* Processors and kernels may access the memory only after cuMemSetAccess(). */
 #include "hostmem.h"
 
 #define DEVICE CU_MEM_LOCATION_TYPE_DEVICE

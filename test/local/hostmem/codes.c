@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each call answers, as NVIDIA's documentation of cuMemCreate(), cuMemMap() and cuMemSetAccess() says. */
+/* The codes of each call, by NVIDIA's documentation of cuMemCreate(), cuMemMap() and cuMemSetAccess(). */
 #include "hostmem.h"
 
 #include <string.h>

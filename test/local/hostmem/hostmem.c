@@ -9,11 +9,8 @@
 #include <string.h>
 
 static struct {
-	char name[128];
-	unsigned int probes, failed, failures;
-	bool has_failed;
 	CUfunction step, count;
-} now;
+} kernels;
 
 bool has_places;
 size_t granule;
@@ -31,29 +28,6 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			  "ld.param.u64 %a, [p]; ld.param.u32 %n, [rounds]; mov.u32 %i, 0;\n"
 			  "loop:\natom.global.sys.add.u32 %x, [%a], 1; add.u32 %i, %i, 1;\n"
 			  "setp.lt.u32 %q, %i, %n; @%q bra loop; ret;\n}\n";
-
-void probe_expect(bool holds, const char *file, int line, const char *what, long value)
-{
-	if (holds)
-		return;
-	if (!now.has_failed)
-		now.failed++;
-	now.has_failed = true;
-	if (now.failures++ < 400)
-		printf("%s: %s:%d: %s: %ld\n", now.name, strrchr(file, '/') + 1, line, what, value);
-}
-
-void probe_begin(const char *name, const char *variant)
-{
-	snprintf(now.name, sizeof(now.name), "%s %s", name, variant);
-	now.probes++;
-	now.has_failed = false;
-}
-
-unsigned int probe_failed(void)
-{
-	return now.failed;
-}
 
 /* ---- memory ---- */
 
@@ -141,7 +115,7 @@ void step(CUdeviceptr p, uint32_t k, uint32_t n)
 {
 	void *arguments[] = {&p, &k, &n};
 
-	OK(cuLaunchKernel(now.step, (n + 255) / 256, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+	OK(cuLaunchKernel(kernels.step, (n + 255) / 256, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
 	OK(cuCtxSynchronize());
 }
 
@@ -149,7 +123,7 @@ void count(CUdeviceptr p, uint32_t rounds)
 {
 	void *arguments[] = {&p, &rounds};
 
-	OK(cuLaunchKernel(now.count, 1, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+	OK(cuLaunchKernel(kernels.count, 1, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
 }
 
 static void start(void)
@@ -163,8 +137,8 @@ static void start(void)
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
 	OK(cuModuleLoadData(&module, ptx));
-	OK(cuModuleGetFunction(&now.step, module, "step"));
-	OK(cuModuleGetFunction(&now.count, module, "count"));
+	OK(cuModuleGetFunction(&kernels.step, module, "step"));
+	OK(cuModuleGetFunction(&kernels.count, module, "count"));
 	OK(cuMemGetAllocationGranularity(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 }
 
@@ -182,6 +156,5 @@ int main(int argc, char **argv)
 	probe_life();
 	probe_share();
 	probe_reset();
-	printf("hostmem: %u probes, %u failed\n", now.probes, now.failed);
-	return now.failed ? 1 : 0;
+	return probe_end("hostmem");
 }

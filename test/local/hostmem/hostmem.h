@@ -8,22 +8,7 @@
 #include <stdint.h>
 
 #include "protocol/cuda-functions.h"
-
-/* The running probe has failed if this is false; it goes on. */
-void probe_expect(bool holds, const char *file, int line, const char *what, long value);
-#define EXPECT(condition) probe_expect(condition, __FILE__, __LINE__, #condition, 0)
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		CUresult result_ = (call);                                                                             \
-		probe_expect(result_ == (CUresult)(expected), __FILE__, __LINE__, #call, result_);                     \
-	} while (0)
-#define OK(call) GIVES(call, CUDA_SUCCESS)
-
-/* Counts a probe; `name` is of the one that begins now. */
-void probe_begin(const char *name, const char *variant);
-
-/* The sum of the probes so far, for a child process: 0: none has failed. */
-unsigned int probe_failed(void);
+#include "test/local/probe.h"
 
 /* Host memory has places beside device memory (the software GPU); else NVIDIA's driver is below. */
 extern bool has_places;

@@ -93,7 +93,7 @@ static int find_file(void)
 	return -1;
 }
 
-/* What is mapped goes on. The program is told of the rest, once. */
+/* Mappings go on. A new mapping fails, and the log says so once. */
 static void close_descriptor(void)
 {
 	CUmemAllocationProp prop = properties(CU_MEM_LOCATION_TYPE_HOST_NUMA, 0, BY_FILE);

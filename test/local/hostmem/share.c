@@ -12,44 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "test/local/send-file.h"
+
 #define NUMA CU_MEM_LOCATION_TYPE_HOST_NUMA
 #define N 1000u
 
 static void *as_handle(int fd)
 {
 	return (void *)(intptr_t)fd;
-}
-
-static void send_file(int to, int fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {"x", 1};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-
-	control.align = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-	EXPECT(sendmsg(to, &h, 0) == 1);
-}
-
-static int receive_file(int from)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char c;
-	struct iovec iov = {&c, 1};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	int fd = -1;
-
-	EXPECT(recvmsg(from, &h, 0) == 1 && h.msg_controllen >= CMSG_LEN(sizeof(int)));
-	memcpy(&fd, CMSG_DATA(&control.align), sizeof(fd));
-	return fd;
 }
 
 static void say(int to)
@@ -74,6 +44,7 @@ int share_child(int socket)
 
 	probe_begin("share", "the other process");
 	fd = receive_file(socket);
+	EXPECT(fd >= 0);
 	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), BY_FILE));
 	close(fd);
 	OK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
@@ -131,7 +102,7 @@ static void with_another_process(void)
 	OK(cuMemExportToShareableHandle(&fd, handle, BY_FILE, 0));
 	OK(cuMemRelease(handle));
 	child = start_child(&socket);
-	send_file(socket, fd);
+	EXPECT(send_file(socket, fd));
 	close(fd);
 	hear(socket);
 	for (uint32_t i = 0; i < N; i++)

@@ -7,32 +7,11 @@
 #include <string.h>
 
 static struct {
-	char name[128];
-	unsigned int probes, failed, failures;
-	bool has_failed;
 	uint8_t value;
 	CUdeviceptr device;
 } now;
 
 #define DEVICE_BYTES (1u << 20)
-
-void probe_expect(bool holds, const char *file, int line, const char *what, long value)
-{
-	if (holds)
-		return;
-	if (!now.has_failed)
-		now.failed++;
-	now.has_failed = true;
-	if (now.failures++ < 400)
-		printf("%s: %s:%d: %s: %ld\n", now.name, strrchr(file, '/') + 1, line, what, value);
-}
-
-void probe_begin(const char *name, const char *variant)
-{
-	snprintf(now.name, sizeof(now.name), "%s %s", name, variant);
-	now.probes++;
-	now.has_failed = false;
-}
 
 static bool has_only(const uint8_t *p, size_t bytes, uint8_t value)
 {
@@ -77,6 +56,5 @@ int main(void)
 	probe_layouts();
 	probe_codes();
 	probe_life();
-	printf("registration: %u probes, %u failed\n", now.probes, now.failed);
-	return now.failed ? 1 : 0;
+	return probe_end("registration");
 }
