@@ -12,26 +12,15 @@ CUDA libraries differ. Times go to stderr.
 import os
 import sys
 import tempfile
-import time
 
 import numpy as np
 
-PARTS = {}
-
-
-def part(library):
-    def add(f):
-        PARTS[f"{library}-{f.__name__.replace('_', '-')}"] = (library, f)
-        return f
-    return add
-
-
-def close(got, expected, tolerance=1e-5):
-    return bool(np.allclose(np.asarray(got), expected, rtol=tolerance, atol=tolerance))
+import clients
+from clients import close, part
 
 
 def numbers(*shape, kind=np.float32, seed=1):
-    return np.random.RandomState(seed).rand(*shape).astype(kind)
+    return clients.numbers(*shape, kind=kind, seed=seed)
 
 
 # ---- TensorFlow: what the device computes, and what the processor does ----
@@ -530,24 +519,5 @@ def write_warp_kernels():
     return folder
 
 
-def main():
-    failed, loaded = False, {}
-    for name, (library, f) in PARTS.items():
-        if name not in sys.argv[1:] and library not in sys.argv[1:]:
-            continue
-        if library not in loaded:
-            loaded[library], version = load(library)
-            print(library, version, flush=True)
-        start = time.monotonic()
-        try:
-            result = f(loaded[library])
-        except Exception as error:  # whatever a library raises
-            result, failed = f"FAILED: {type(error).__name__}: {str(error)[:600]}", True
-        failed |= result is False or (isinstance(result, tuple) and False in [r for r in result if isinstance(r, bool)])
-        print(f"{name}: {result}", flush=True)
-        print(f"  {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(clients.run(sys.argv[1:], load))

@@ -11,29 +11,15 @@ status 1 if a part fails.
 
 import ctypes
 import sys
-import time
 from importlib import metadata
 
 import numpy as np
 
+import clients
+from clients import close, numbers, part
+
 SAXPY = 'extern "C" __global__ void saxpy(float *y, const float *x, float a) { y[threadIdx.x] += a * x[threadIdx.x]; }'
 TEMPLATE = "template<class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }"
-PARTS = {}
-
-
-def part(library):
-    def add(f):
-        PARTS[f"{library}-{f.__name__.replace('_', '-')}"] = (library, f)
-        return f
-    return add
-
-
-def close(got, expected, tolerance=1e-5):
-    return bool(np.allclose(np.asarray(got), expected, rtol=tolerance, atol=tolerance))
-
-
-def numbers(*shape, kind=np.float64):
-    return np.random.RandomState(1).rand(*shape).astype(kind)
 
 
 # ---- CuPy ----
@@ -349,29 +335,12 @@ def load(library):
     return xgboost, xgboost.__version__
 
 
-def main():
-    failed, loaded = False, {}
-    for name, (library, f) in PARTS.items():
-        if len(sys.argv) > 1 and name not in sys.argv[1:] and library not in sys.argv[1:]:
-            continue
-        if library not in loaded:
-            try:
-                loaded[library], version = load(library)
-                print(library, version)
-            except (ImportError, RuntimeError) as error:
-                loaded[library] = None
-                print(f"{library}: skipped: {error}")
-        if not loaded[library]:
-            continue
-        start = time.monotonic()
-        try:
-            result = f(loaded[library])
-        except Exception as error:  # whatever a library raises
-            result, failed = f"FAILED: {type(error).__name__}: {str(error)[:300]}", True
-        failed |= result is False or (isinstance(result, tuple) and False in [r for r in result if isinstance(r, bool)])
-        print(f"{name}: {result}", flush=True)
-        print(f"  {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
-    return 1 if failed else 0
+def load_or_skip(library):
+    try:
+        return load(library)
+    except (ImportError, RuntimeError) as error:
+        print(f"{library}: skipped: {error}")
+        return None
 
 
-sys.exit(main())
+sys.exit(clients.run(sys.argv[1:] or list(clients.PARTS), load_or_skip))
