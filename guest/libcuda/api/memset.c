@@ -8,36 +8,43 @@
 #include "protocol/cuda-functions.h"
 #include "stream/stream.h"
 
-static CUresult fill_resolved(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+static CUresult fill_resolved(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream,
+			      struct libcuda_operand *to)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
-	struct libcuda_operand to;
-	CUresult result = libcuda_memset_check(m, &to);
+	CUresult result = libcuda_memset_check(m, to);
 
 	if (result != CUDA_SUCCESS || !m->width)
 		return result;
 	p.memset = (CUDA_MEMSET_NODE_PARAMS_v2){
 		m->dst, m->pitch, m->value, m->elementSize, m->width, m->height ? m->height : 1, NULL};
 	return libcuda_capture_takes(how, stream, &p, &result) ? result
-							       : libcuda_memset_issue(how, m, to.unsure, stream);
+							       : libcuda_memset_issue(how, m, to->unsure, stream);
 }
 
-static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+/* `to`: the memory that is filled, if there is something to fill. */
+static CUresult fill_to(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream, struct libcuda_operand *to)
 {
 	struct call_options how;
 	CUresult result = libcuda_stream_visit(&stream, &how);
 
-	return result == CUDA_SUCCESS ? fill_resolved(&how, m, stream) : result;
+	return result == CUDA_SUCCESS ? fill_resolved(&how, m, stream, to) : result;
+}
+
+static CUresult fill(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	struct libcuda_operand to;
+
+	return fill_to(m, stream, &to);
 }
 
 /* Memory that the process can read: there a synchronous memset waits. */
 static CUresult fill_sync(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
 {
-	CUresult result = fill(m, stream);
 	struct libcuda_operand to;
+	CUresult result = fill_to(m, stream, &to);
 
-	if (result != CUDA_SUCCESS || !m->width || libcuda_memset_check(m, &to) != CUDA_SUCCESS ||
-	    (to.kind != LIBCUDA_MEMORY_MAPPED && !to.seen))
+	if (result != CUDA_SUCCESS || !m->width || (to.kind != LIBCUDA_MEMORY_MAPPED && !to.seen))
 		return result;
 	result = libcuda_stream_resolve(stream, &stream);
 	return result == CUDA_SUCCESS ? libcuda_stream_wait(NULL, stream) : result;
