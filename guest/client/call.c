@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/probe.h"
 #include "protocol/call-info.h"
@@ -62,14 +63,6 @@ void client_call_wait_for_gpu(void)
 {
 	if (spin_ns)
 		spin_ns = client_session.transport->ops->gpu_spin_ns;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static uint32_t take_slot(void)
@@ -127,7 +120,7 @@ static int poll_or_sleep_while(bool (*blocked)(void *), void *argument)
 	uint64_t start = 0;
 
 	while (blocked(argument)) {
-		uint64_t now = now_ns();
+		uint64_t now = vcuda_now_ns();
 		int error;
 
 		if (!start)
@@ -149,11 +142,11 @@ static int poll_or_sleep_while(bool (*blocked)(void *), void *argument)
 
 static int wait_while(struct call_thread *thread, bool (*blocked)(void *), void *argument)
 {
-	uint64_t start = profile ? now_ns() : 0;
+	uint64_t start = profile ? vcuda_now_ns() : 0;
 	int result = poll_or_sleep_while(blocked, argument);
 
 	if (profile)
-		thread->waited_ns += now_ns() - start;
+		thread->waited_ns += vcuda_now_ns() - start;
 	return result;
 }
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "memory.h"
 #include "protocol/ipc/arbiter.h"
@@ -44,14 +45,6 @@ static struct turns turns;
 static struct memory memory;
 static struct peer *peers[MOST_VMS];
 static unsigned int peer_count;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* A vcudad that does not read has been stopped. It misses a message, so its socket is closed: it registers anew. */
 static void send_message(const struct peer *peer, const struct vcuda_arbiter_message *m)
@@ -123,11 +116,11 @@ static void lose_peer(unsigned int i)
 	struct peer *peer = peers[i];
 
 	if (peer->has_turns)
-		turns_remove(&turns, &peer->turns, now_ns());
+		turns_remove(&turns, &peer->turns, vcuda_now_ns());
 	close(peer->fd);
 	peer->fd = -1;
 	peer->has_turns = false;
-	peer->kept_until = now_ns() + KEPT_NS;
+	peer->kept_until = vcuda_now_ns() + KEPT_NS;
 	if (peer->has_memory && peer->memory.state != MEMORY_OUT)
 		memory_lose(&peer->memory);
 	else
@@ -137,7 +130,7 @@ static void lose_peer(unsigned int i)
 /* Returns when the next one is to be forgotten; UINT64_MAX: there is none. */
 static uint64_t forget_lost(void)
 {
-	uint64_t now = now_ns(), next = UINT64_MAX;
+	uint64_t now = vcuda_now_ns(), next = UINT64_MAX;
 
 	for (unsigned int i = peer_count; i > 0; i--) {
 		const struct peer *peer = peers[i - 1];
@@ -173,7 +166,7 @@ static bool register_memory(struct peer *peer, const struct vcuda_arbiter_messag
 		.owner = peer, .capacity = m->capacity, .minimum = m->minimum, .bytes = m->bytes};
 	struct vcuda_arbiter_message answer = {.type = VCUDA_ARBITER_NO_ROOM};
 
-	peer->has_memory = memory_add(&memory, &peer->memory, &said, m->out, now_ns());
+	peer->has_memory = memory_add(&memory, &peer->memory, &said, m->out, vcuda_now_ns());
 	if (peer->has_memory) {
 		forget_process(peer->process);
 		answer.type = VCUDA_ARBITER_CAPACITY;
@@ -194,16 +187,16 @@ static bool serve_first(struct peer *peer, const struct vcuda_arbiter_message *m
 		return false;
 	peer->has_turns = m->share;
 	if (m->share)
-		turns_add(&turns, &peer->turns, m->share, peer, now_ns());
+		turns_add(&turns, &peer->turns, m->share, peer, vcuda_now_ns());
 	return true;
 }
 
 static bool serve_turns(struct peer *peer, const struct vcuda_arbiter_message *m)
 {
 	if (m->type == VCUDA_ARBITER_ACTIVE || m->type == VCUDA_ARBITER_IDLE)
-		turns_set_active(&turns, &peer->turns, m->type == VCUDA_ARBITER_ACTIVE, now_ns());
+		turns_set_active(&turns, &peer->turns, m->type == VCUDA_ARBITER_ACTIVE, vcuda_now_ns());
 	else if (m->type == VCUDA_ARBITER_DRAINED)
-		turns_drained(&turns, &peer->turns, m->turn, now_ns());
+		turns_drained(&turns, &peer->turns, m->turn, vcuda_now_ns());
 	else
 		return false;
 	return true;
@@ -214,7 +207,7 @@ static bool serve_memory(struct peer *peer, const struct vcuda_arbiter_message *
 	struct memory_vm *vm = &peer->memory;
 
 	if (m->type == VCUDA_ARBITER_BUSY || m->type == VCUDA_ARBITER_RESTS)
-		memory_set_active(vm, m->type == VCUDA_ARBITER_BUSY, now_ns());
+		memory_set_active(vm, m->type == VCUDA_ARBITER_BUSY, vcuda_now_ns());
 	else if (m->type == VCUDA_ARBITER_WANT)
 		memory_want(&memory, vm, m->bytes, m->spare);
 	else if (m->type == VCUDA_ARBITER_HAVE)
@@ -222,9 +215,9 @@ static bool serve_memory(struct peer *peer, const struct vcuda_arbiter_message *
 	else if (m->type == VCUDA_ARBITER_OUT)
 		memory_went_out(vm, m->bytes, (uint64_t)m->ms * MS);
 	else if (m->type == VCUDA_ARBITER_IN)
-		memory_came_in(vm, (uint64_t)m->ms * MS, now_ns());
+		memory_came_in(vm, (uint64_t)m->ms * MS, vcuda_now_ns());
 	else if (m->type == VCUDA_ARBITER_STAYS)
-		memory_failed(vm, now_ns());
+		memory_failed(vm, vcuda_now_ns());
 	else
 		return false;
 	return true;
@@ -247,8 +240,8 @@ static bool serve(struct peer *peer)
 
 static uint64_t step(void)
 {
-	uint64_t next = forget_lost(), next_turn = turns_step(&turns, now_ns());
-	uint64_t next_of_memory = memory_step(&memory, now_ns());
+	uint64_t next = forget_lost(), next_turn = turns_step(&turns, vcuda_now_ns());
+	uint64_t next_of_memory = memory_step(&memory, vcuda_now_ns());
 
 	next = next_turn < next ? next_turn : next;
 	return next_of_memory < next ? next_of_memory : next;
@@ -257,7 +250,7 @@ static uint64_t step(void)
 /* False: nobody is there. */
 static bool wait_for_messages(struct pollfd *fds, uint64_t until)
 {
-	uint64_t now = now_ns(), ns = !peer_count ? ALONE_NS : until > now ? until - now : 0;
+	uint64_t now = vcuda_now_ns(), ns = !peer_count ? ALONE_NS : until > now ? until - now : 0;
 	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 	bool forever = peer_count && until == UINT64_MAX;
 
@@ -287,7 +280,7 @@ int main(int argc, char **argv)
 
 	leave_starter();
 	turns_init(&turns, ms ? ms * MS : TURNS_QUANTUM_NS, tell);
-	memory_init(&memory, now_ns(), tell_of_memory);
+	memory_init(&memory, vcuda_now_ns(), tell_of_memory);
 	while (wait_for_messages(fds, step())) {
 		/* From the last one on: a peer that is dropped is replaced by the last one. */
 		for (unsigned int i = peer_count; i > 0; i--)

@@ -9,20 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "core/hooks.h"
 #include "core/request.h"
 #include "core/thread.h"
 
 static struct libcuda_trace_file lines, summary;
 static bool prints_lines, prints_summary;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void libcuda_trace_enter(struct libcuda_trace *t)
 {
@@ -32,7 +25,7 @@ void libcuda_trace_enter(struct libcuda_trace *t)
 				    .waits = thread->calls.waits,
 				    .queued = thread->calls.queued,
 				    .stalls = thread->calls.stalls};
-	t->start = now_ns();
+	t->start = vcuda_now_ns();
 }
 
 /* "local", "queued", "waited 2 times, queued 1": what the call was to the worker. */
@@ -67,7 +60,7 @@ static void print_line(const struct libcuda_trace *t, unsigned int call, CUresul
 
 void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
 {
-	uint64_t ns = now_ns() - t->start;
+	uint64_t ns = vcuda_now_ns() - t->start;
 	const struct libcuda_thread *thread = libcuda_thread();
 	const struct libcuda_trace during = {
 		.waited = thread->calls.waited_ns - t->waited,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limits/turns.h"
 
-#include <time.h>
-
+#include "common/deadline.h"
 #include "common/log.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
@@ -48,13 +47,9 @@ static struct {
 /* Adds the time since the last call. Called before a change of what the VM has, or wants. */
 static void count_time(void)
 {
-	struct timespec t;
-	uint64_t now, passed;
+	uint64_t now = vcuda_now_ns(), passed = now - turns.timed_until;
 	bool has = !turns.held || turns.drains;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-	passed = now - turns.timed_until;
 	turns.timed_until = now;
 	if (!turns.exclusive || !(turns.active || turns.drains))
 		return;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "memory/mapping.h"
 #include "process/compile-process.h"
 #include "process/compile-spawner.h"
@@ -233,14 +234,6 @@ static bool send_order(const struct order *o)
 	return sendmsg(o->process->orders, &h, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(order);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t clock_limit(uint64_t seconds)
 {
 	const uint64_t most = UINT64_MAX / CLOCK_FACTOR / 1000000000;
@@ -251,7 +244,7 @@ static uint64_t clock_limit(uint64_t seconds)
 /* Time for which the worker is stopped does not count: the process may be stopped with it. */
 static void count_time(struct order *o, uint64_t since)
 {
-	uint64_t passed = now_ns() - since;
+	uint64_t passed = vcuda_now_ns() - since;
 
 	if (passed > LOOK_NS)
 		passed = LOOK_NS;
@@ -265,7 +258,7 @@ static bool wait_for(struct order *o, int fd)
 	int ready = 0;
 
 	while (ready <= 0 && o->left_ns && !is_unwanted(o->job)) {
-		uint64_t begin = now_ns();
+		uint64_t begin = vcuda_now_ns();
 
 		ready = poll(&data, 1, LOOK_NS / 1000000);
 		count_time(o, begin);

@@ -17,6 +17,7 @@
 #include "queue/compile-watch.h"
 #include "session/command.h"
 #include "session/dispatch.h"
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "queue/gate.h"
@@ -62,14 +63,6 @@ struct runner {
 	uint64_t context_calls;	/* as it was then: an id may name nothing any more, or a context that was made anew */
 	bool has_context;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void worker_dispatcher_wake_guest(struct worker_session *s)
 {
@@ -206,7 +199,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 {
 	const struct vcuda_shm *shm = s->shm;
 	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
-	uint64_t start = profile ? now_ns() : 0;
+	uint64_t start = profile ? vcuda_now_ns() : 0;
 	bool is_gated = passes_gate(c->op), in_turn = false;
 	CUresult result;
 
@@ -221,7 +214,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 		worker_turn_may_wait();
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
-		worker_profile_add(c->op, now_ns() - start);
+		worker_profile_add(c->op, vcuda_now_ns() - start);
 	return result;
 }
 
@@ -488,12 +481,12 @@ static void lead(struct worker_session *s, struct runner *r)
 				return;
 		} else if (copies) {
 			worker_stage_queue_look(s);
-			idle_since = now_ns();
+			idle_since = vcuda_now_ns();
 		} else if (!idle_since) {
-			idle_since = now_ns();
-		} else if (now_ns() - idle_since < SPIN_NS) {
+			idle_since = vcuda_now_ns();
+		} else if (vcuda_now_ns() - idle_since < SPIN_NS) {
 			look_for_more();
-		} else if (with_gpu(s) && now_ns() - idle_since < GPU_SPIN_NS) {
+		} else if (with_gpu(s) && vcuda_now_ns() - idle_since < GPU_SPIN_NS) {
 			sched_yield();
 		} else if (vcuda_consumer_prepare_sleep(&dispatcher.consumer)) {
 			if (!disown_idle())

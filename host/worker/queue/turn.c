@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/start-thread.h"
 #include "queue/callback.h"
@@ -87,14 +88,6 @@ static struct {
 	/* The thread's own. */
 	uint64_t limit, last_ns;
 } turn;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void nap(uint64_t ns)
 {
@@ -266,7 +259,7 @@ static _Noreturn void end_process(uint64_t ns)
  */
 static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
 {
-	uint64_t began = now_ns(), patience = first_patience(), next = began + patience, looked = began, in_turns = 0;
+	uint64_t began = vcuda_now_ns(), patience = first_patience(), next = began + patience, looked = began, in_turns = 0;
 	uint32_t before = state(t), now;
 
 	for (; !worker_turn_events_done(turn.session); before = now) {
@@ -274,23 +267,23 @@ static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
 
 		atomic_store(&t->demand->waits, waits);
 		now = state(t);
-		nap_between_queries(now, now_ns() - began);
+		nap_between_queries(now, vcuda_now_ns() - began);
 		if (now & VCUDA_TURNS_TAKEN && !waits)
-			in_turns += now_ns() - looked < MOST_LOOK_NS ? now_ns() - looked : MOST_LOOK_NS;
-		looked = now_ns();
+			in_turns += vcuda_now_ns() - looked < MOST_LOOK_NS ? vcuda_now_ns() - looked : MOST_LOOK_NS;
+		looked = vcuda_now_ns();
 		if (in_turns > most && !worker_turn_events_done(turn.session))
 			end_process(in_turns);
 		/* In open mode no command waits. */
 		if (before && !now)
 			tell_commands();
-		if (!vcuda_turns_may_run(now, turn.number) || now_ns() < next)
+		if (!vcuda_turns_may_run(now, turn.number) || vcuda_now_ns() < next)
 			continue;
 		patience = patience < 4 * (uint64_t)MOST_PATIENCE_NS ? 2 * patience : patience;
-		next = now_ns() + patience;
+		next = vcuda_now_ns() + patience;
 		atomic_fetch_add(&turn.allowed, turn.limit);
 		tell_commands();
 	}
-	return now_ns() - began;
+	return vcuda_now_ns() - began;
 }
 
 /* `full`: all commands that may be on the GPU were there. */
@@ -348,9 +341,9 @@ static void *run(void *turns)
 
 bool worker_turn_settle(void)
 {
-	uint64_t until = now_ns() + SETTLE_NS;
+	uint64_t until = vcuda_now_ns() + SETTLE_NS;
 
-	while (atomic_load(&turn.outstanding) && now_ns() < until)
+	while (atomic_load(&turn.outstanding) && vcuda_now_ns() < until)
 		nap(OPEN_NAP_NS);
 	return !atomic_load(&turn.outstanding);
 }
