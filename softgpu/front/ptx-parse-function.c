@@ -89,7 +89,7 @@ static struct ptx_symbol **parse_params(struct ptx_parser *p, struct ptx_functio
 	return list;
 }
 
-/* What changes nothing here, or only what is reported of the kernel. */
+/* Whether a directive changes nothing here, or only the reported attributes of the kernel. */
 static bool is_hint(const struct ptx_token *token)
 {
 	static const char *const hints[] = {".minnctapersm", ".maxnctapersm", ".maxnreg",

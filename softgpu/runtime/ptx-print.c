@@ -389,7 +389,7 @@ static uint64_t print_lane(struct ptx_context *ctx, const struct ptx_site *site,
 	return p.count;
 }
 
-/* Of the strings of an assertion: the condition, and the names of the file and the function. */
+/* How much is printed of an assertion: of the condition, and of the names of the file and the function. */
 #define MOST_WORDS 300
 #define MOST_NAME 200
 

@@ -76,7 +76,7 @@ static uint64_t stalled(void *owner)
 	return 0;
 }
 
-/* Of 16 blocks that wait beside one another, three fit into half of the memory. All of them end. */
+/* 16 blocks wait beside one another, and three fit into half of the memory. All blocks end. */
 static void fewer_blocks(void **state)
 {
 	struct ptx_launch l;

@@ -311,7 +311,7 @@ static void module_is_described(void **state)
 	ptx_module_destroy(m);
 }
 
-/* Of texts that are linked each has its own version and target, the second time too, when no bodies are read. */
+/* Each linked text has its own version and target, the second time too, when no bodies are read. */
 static void linked_texts_are_described(void **state)
 {
 	static const char *const words[] = {

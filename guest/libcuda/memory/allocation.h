@@ -15,7 +15,7 @@
 /* The access of devices is kept for so many. */
 #define LIBCUDA_ACCESS_DEVICES 64
 
-/* What it was made with. */
+/* The properties that an allocation was made with. */
 struct libcuda_allocation {
 	CUmemLocation location;
 	unsigned int handle_types;
