@@ -175,7 +175,7 @@ static void access_is_not_a_registration(void **state)
 	assert_int_equal(remove_pages(), 0);
 }
 
-/* What the driver does not let go of keeps the pages. */
+/* A registration that the driver keeps holds its pages. */
 static void failures_keep_the_pages(void **state)
 {
 	driver.registers = CUDA_ERROR_OUT_OF_MEMORY;
