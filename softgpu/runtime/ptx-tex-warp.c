@@ -85,37 +85,52 @@ INLINE wide_int wrap(wide_int i, int32_t n, unsigned mode)
 	}
 }
 
-INLINE void find_mode(wide_float x, const struct ptx_texture *t, uint32_t n, unsigned mode, bool linear,
+INLINE void find_mode(const uint32_t *coords, const struct ptx_texture *t, uint32_t n, unsigned mode, bool linear,
 		      struct wide_axis *to)
 {
-	wide_float at = scaled(x, t->normalized_coords, (float)n, mode) - (linear ? 0.5f : 0);
-	wide_int low = floor_int(at);
+	for (uint32_t lane = 0; lane < 32; lane += WIDE, to++) {
+		wide_float x, at;
+		wide_int low;
 
-	to->index[0] = wrap(low, (int32_t)n, mode);
-	if (!linear)
-		return;
-	to->index[1] = wrap(low + 1, (int32_t)n, mode);
-	at = (at - __builtin_convertvector(low, wide_float)) * 256 + 0.5f;
-	to->weight[1] = __builtin_convertvector(floor_int(at), wide_float) / 256;
-	to->weight[0] = 1 - to->weight[1];
+		memcpy(&x, coords + lane, sizeof(x));
+		at = scaled(x, t->normalized_coords, (float)n, mode) - (linear ? 0.5f : 0);
+		low = floor_int(at);
+		to->index[0] = wrap(low, (int32_t)n, mode);
+		if (!linear)
+			continue;
+		to->index[1] = wrap(low + 1, (int32_t)n, mode);
+		at = (at - __builtin_convertvector(low, wide_float)) * 256 + 0.5f;
+		to->weight[1] = __builtin_convertvector(floor_int(at), wide_float) / 256;
+		to->weight[0] = 1 - to->weight[1];
+	}
 }
 
 INLINE void find(const uint32_t *coords, const struct ptx_texture *t, uint32_t n, unsigned mode, bool linear,
 		 struct wide_axis *to)
 {
-	wide_float x;
-
-	memcpy(&x, coords, sizeof(x));
 	switch (mode) {
 	case PTX_WRAP:
-		return find_mode(x, t, n, PTX_WRAP, linear, to);
+		return find_mode(coords, t, n, PTX_WRAP, linear, to);
 	case PTX_MIRROR:
-		return find_mode(x, t, n, PTX_MIRROR, linear, to);
+		return find_mode(coords, t, n, PTX_MIRROR, linear, to);
 	case PTX_BORDER:
-		return find_mode(x, t, n, PTX_BORDER, linear, to);
+		return find_mode(coords, t, n, PTX_BORDER, linear, to);
 	default:
-		return find_mode(x, t, n, PTX_CLAMP, linear, to);
+		return find_mode(coords, t, n, PTX_CLAMP, linear, to);
 	}
+}
+
+/* For all lanes, those that are not asked for too. Not inlined: each format would have copies of them. */
+static __attribute__((noinline)) void find_texel(const uint32_t *coords, const struct ptx_texture *t, uint32_t n,
+						 unsigned mode, struct wide_axis *to)
+{
+	find(coords, t, n, mode, false, to);
+}
+
+static __attribute__((noinline)) void find_two_texels(const uint32_t *coords, const struct ptx_texture *t, uint32_t n,
+						      unsigned mode, struct wide_axis *to)
+{
+	find(coords, t, n, mode, true, to);
 }
 
 /* A texel for each lane: to[c] is component c of all. */
@@ -145,19 +160,20 @@ INLINE void read_texels(const struct ptx_texture *t, unsigned dims, const wide_i
 }
 
 /* Components that the format lacks come from any texel. */
-INLINE void filter(const struct ptx_texture *t, unsigned dims, const struct wide_axis *a, wide_float *to,
+INLINE void filter(const struct ptx_texture *t, unsigned dims, const struct wide_axis *const *a, wide_float *to,
 		   unsigned channels, ptx_decode decode, unsigned texel_bytes)
 {
 	wide_float texels[4];
 
-#pragma GCC unroll 8
+	/* eight copies of the rest would take compilers minutes under sanitizers */
+#pragma GCC unroll 1
 	for (unsigned corner = 0; corner < 1u << dims; corner++) {
-		wide_float weight = a[0].weight[corner & 1] * a[1].weight[corner >> 1 & 1];
-		wide_int at[3] = {a[0].index[corner & 1], a[1].index[corner >> 1 & 1]};
+		wide_float weight = a[0]->weight[corner & 1] * a[1]->weight[corner >> 1 & 1];
+		wide_int at[3] = {a[0]->index[corner & 1], a[1]->index[corner >> 1 & 1]};
 
 		if (dims == 3) {
-			weight *= a[2].weight[corner >> 2 & 1];
-			at[2] = a[2].index[corner >> 2 & 1];
+			weight *= a[2]->weight[corner >> 2 & 1];
+			at[2] = a[2]->index[corner >> 2 & 1];
 		}
 		/* often the lanes' coordinates are those of texels on an axis */
 		if (corner && !any(weight != 0))
@@ -198,23 +214,23 @@ INLINE void fetch(const struct ptx_tex_call *call, const struct ptx_texture *t, 
 {
 	const struct ptx_level *l = &t->level[0];
 	const uint32_t size[3] = {l->width, l->height, l->slices};
+	struct wide_axis axes[3][32 / WIDE];
 
+	for (unsigned d = 0; d < dims; d++)
+		(linear ? find_two_texels : find_texel)(call->data + d * 32, t, size[d], t->address[d], axes[d]);
 	for (uint32_t lane = 0; lane < 32; lane += WIDE) {
-		struct wide_axis a[3];
+		const struct wide_axis *a[3] = {&axes[0][lane / WIDE], &axes[1][lane / WIDE], &axes[2][lane / WIDE]};
 		wide_float texels[4];
 
 		if (!(call->mask >> lane & ((1u << WIDE) - 1)))
 			continue;
-#pragma GCC unroll 3
-		for (unsigned d = 0; d < dims; d++)
-			find(call->data + d * 32 + lane, t, size[d], t->address[d], linear, &a[d]);
 		if (linear) {
 			filter(t, dims, a, texels, channels, decode, texel_bytes);
 		} else {
-			wide_int at[3] = {a[0].index[0], a[1].index[0]};
+			wide_int at[3] = {a[0]->index[0], a[1]->index[0]};
 
 			if (dims == 3)
-				at[2] = a[2].index[0];
+				at[2] = a[2]->index[0];
 			read_texels(t, dims, at, texels, decode, texel_bytes);
 		}
 		put(call, lane, texels);
