@@ -60,8 +60,8 @@ static float *random_matrix(int count)
 
 int main(int argc, char **argv)
 {
-	int height = argc == 4 ? atoi(argv[1]) : 320, inner = argc == 4 ? atoi(argv[2]) : 320;
-	int width = argc == 4 ? atoi(argv[3]) : 640;
+	int height = argc == 4 ? atoi(argv[1]) : 160, inner = argc == 4 ? atoi(argv[2]) : 160;
+	int width = argc == 4 ? atoi(argv[3]) : 320;
 	float *a, *b, *c, *device_a, *device_b, *device_c, milliseconds;
 	cudaEvent_t start, stop;
 	bool good;
