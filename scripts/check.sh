@@ -15,7 +15,7 @@ BUILD_TSAN=${BUILD_TSAN:-build-tsan}
 BUILD_FUZZ=${BUILD_FUZZ:-build-fuzz}
 SANITIZED="unit protocol fuzz vhost local"
 # Some tests wait more than they run.
-TESTS_AT_ONCE=$(($(nproc) + 1))
+TESTS_AT_ONCE=$(($(nproc) + 2))
 # A limit ends what hangs. It must not end what is slow on a busy machine.
 PATIENCE=8
 broken=0
