@@ -40,9 +40,9 @@ struct allocation {
 
 struct mapping {
 	uint64_t start, size;
-	struct file *file; /* NULL: a place of guest memory */
+	struct file *file; /* NULL: a place of guest memory, or `leaves` */
 	bool accessible;   /* has a range in the table */
-	bool leaves;       /* unmapped, but guest memory lies there still */
+	bool leaves; /* unmapped, but guest memory lies there still, or lies in a place that was unmapped with it */
 	struct mapping *next;
 };
 
@@ -478,11 +478,11 @@ CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
-/* Takes one mapping in there out, of a file or of one that leaves; NULL: there is none left. */
-static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint64_t size, bool leaves)
+/* Takes one that leaves out of there; NULL: there is none left. */
+static struct mapping *take_leaving(struct reservation *r, uint64_t start, uint64_t size)
 {
 	for (struct mapping **at = &r->mappings, *m; (m = *at); at = &m->next) {
-		if (m->start < start || m->start >= start + size || (leaves ? !m->leaves : !m->file))
+		if (m->start < start || m->start >= start + size || !m->leaves)
 			continue;
 		*at = m->next;
 		return m;
@@ -490,47 +490,73 @@ static struct mapping *take_mapping(struct reservation *r, uint64_t start, uint6
 	return NULL;
 }
 
-static void leave_places(struct reservation *r, uint64_t start, uint64_t size)
+static bool has_place(const struct reservation *r, uint64_t start, uint64_t size)
 {
-	for (struct mapping *m = r->mappings; m; m = m->next)
-		if (!m->file && m->start >= start && m->start < start + size)
-			m->leaves = true;
+	const struct mapping *m;
+
+	for (m = r->mappings; m && (m->file || m->start < start || m->start >= start + size); m = m->next)
+		continue;
+	return m;
+}
+
+/* The address space stays the device's. */
+static void unmap_file(struct mapping *m)
+{
+	if (mmap((void *)(uintptr_t)m->start, m->size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+		put(m->file);
+	m->file = NULL;
+}
+
+/* All in there leaves. */
+static void leave(struct reservation *r, uint64_t start, uint64_t size)
+{
+	for (struct mapping *m = r->mappings; m; m = m->next) {
+		if (m->start < start || m->start >= start + size)
+			continue;
+		if (m->file)
+			unmap_file(m);
+		m->leaves = true;
+	}
+}
+
+static void remove_leaving(struct reservation *r, uint64_t start, uint64_t size)
+{
+	struct mapping *m;
+
+	while ((m = take_leaving(r, start, size)))
+		free(m);
 }
 
 CUresult softgpu_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct softgpu_scope scope = {0};
 	struct reservation *r;
-	struct mapping *m;
+	bool has_places;
 
 	softgpu_lock();
 	/* Queued kernels look at the table when they start, so they come first. */
 	scope.last = softgpu_submitted();
 	softgpu_wait(&scope);
 	r = find_reservation(ptr, size);
-	/* The guest comes again where its memory could not be taken out of a place. */
+	/* The guest comes again, for all at once, where its memory could not be taken out of a place. */
 	if (!r || !covered(r, ptr, size, true))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	has_places = has_place(r, ptr, size);
 	hide(r, ptr, size);
-	leave_places(r, ptr, size);
-	while ((m = take_mapping(r, ptr, size, false))) {
-		/* The address space stays the device's. */
-		if (mmap((void *)(uintptr_t)m->start, m->size, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
-			put(m->file);
-		free(m);
-	}
+	leave(r, ptr, size);
+	if (!has_places)
+		remove_leaving(r, ptr, size);
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
 CUresult softgpu_hostLeave(CUdeviceptr ptr, size_t size)
 {
 	struct reservation *r;
-	struct mapping *m;
 
 	softgpu_lock();
 	r = find_reservation(ptr, size);
-	while (r && (m = take_mapping(r, ptr, size, true)))
-		free(m);
+	if (r)
+		remove_leaving(r, ptr, size);
 	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -335,6 +335,15 @@ static void test_host_place(void **state)
 	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemMap(p, granule, 0, handle, 0), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemUnmap(p, granule), CUDA_SUCCESS);
+	/* The same beside device memory, which is gone after the first try. */
+	assert_int_equal(cuda->hostPlace(p, granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemMap(p + granule, granule, 0, handle, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p, 2 * granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p, 2 * granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->hostLeave(p, 2 * granule), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuda->cuMemMap(p + granule, granule, 0, handle, 0), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemUnmap(p + granule, granule), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemAddressFree(p, 2 * granule), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemRelease(handle), CUDA_SUCCESS);
 }
