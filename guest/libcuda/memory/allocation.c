@@ -306,7 +306,8 @@ bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes)
 	uint64_t at = start, end = start + bytes;
 	struct libcuda_host_mapping m;
 
-	while (at < end && libcuda_host_mapping_next(at, end, &m) && m.start == at && m.bytes <= end - at)
+	while (at < end && libcuda_host_mapping_next(at, end, &m) && m.start == at && m.bytes <= end - at &&
+	       !m.is_ending)
 		at += m.bytes;
 	return at == end && bytes;
 }

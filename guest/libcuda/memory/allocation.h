@@ -63,7 +63,7 @@ struct libcuda_host_mapping {
 	CUmemLocation location;
 	CUmemAccess_flags cpu;                   /* the access of this process */
 	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags; kept for mappings in the arena */
-	bool is_unsure;                          /* what devices can access: the worker failed to change it */
+	bool is_ending;                          /* no device has it any more; its pages are still to be released */
 };
 
 /* The one around the address. */
@@ -72,10 +72,10 @@ bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapp
 /* The first one that begins in [start, end). */
 bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host_mapping *mapping);
 
-/* Whether such mappings are all of [start, start + bytes), none of them in part. */
+/* Whether such mappings are all of [start, start + bytes), none of them in part, and none of them ends. */
 bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
 
-/* Keeps the access that was given to the one that begins where this one does. */
+/* Keeps the access to the one that begins where this one does, and whether it ends. */
 void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping);
 
 /* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */

@@ -212,22 +212,27 @@ static CUresult release_pages(const struct libcuda_host_mapping *m)
 	return err ? libcuda_pinned_error(err, m->start, m->bytes) : CUDA_SUCCESS;
 }
 
-/* The widest access that a device has to a mapping in the arena. */
-static CUmemAccess_flags widest(const struct libcuda_host_mapping *m)
+static bool is_for_a_device(const struct libcuda_host_mapping *m)
 {
-	unsigned int flags = 0;
-
 	for (int i = 0; i < LIBCUDA_ACCESS_DEVICES; i++)
-		flags |= m->devices[i];
-	return (CUmemAccess_flags)flags;
+		if (m->devices[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			return true;
+	return false;
 }
 
-static CUresult end_device_access(const struct libcuda_host_mapping *m)
+#define ALL_DEVICES (-1)
+
+static CUresult end_device_access(struct libcuda_host_mapping *m)
 {
-	if (widest(m) == CU_MEM_ACCESS_FLAGS_PROT_NONE && !m->is_unsure)
-		return CUDA_SUCCESS;
-	return vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(0),
-					     CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	CUresult result = is_for_a_device(m) ? vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, ALL_DEVICES,
+									     CU_MEM_ACCESS_FLAGS_PROT_NONE)
+					     : CUDA_SUCCESS;
+
+	if (result == CUDA_SUCCESS) {
+		memset(m->devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m->devices));
+		libcuda_host_mapping_set(m);
+	}
+	return result;
 }
 
 /* If one device keeps its access, all mappings stay, with their pages. */
@@ -237,22 +242,27 @@ static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint64_t at = start; result == CUDA_SUCCESS && libcuda_host_mapping_next(at, start + bytes, &m);
-	     at = m.start + m.bytes) {
+	     at = m.start + m.bytes)
 		result = end_device_access(&m);
-		memset(m.devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m.devices));
-		m.is_unsure = result != CUDA_SUCCESS;
-		libcuda_host_mapping_set(&m);
-	}
 	return result;
 }
 
-/* Addresses where pages could not be released are not used again: the mapping stays in the table. */
+static void mark_ending(uint64_t start, uint64_t bytes)
+{
+	struct libcuda_host_mapping m;
+
+	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
+		m.is_ending = true;
+		libcuda_host_mapping_set(&m);
+	}
+}
+
+/* Addresses where pages could not be released are not used again: the mapping stays in the table, for another try. */
 static CUresult end_mappings(uint64_t start, uint64_t bytes)
 {
 	struct libcuda_host_mapping m;
 	CUresult result = CUDA_SUCCESS, one;
 
-	libcuda_allocation_unmap(start, bytes);
 	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
 		one = release_pages(&m);
 		if (one == CUDA_SUCCESS)
@@ -262,14 +272,74 @@ static CUresult end_mappings(uint64_t start, uint64_t bytes)
 	return result;
 }
 
-static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+/* In there are whole mappings only, and an earlier unmap has failed over one of them, after others. */
+static bool is_another_try(uint64_t start, uint64_t bytes)
 {
-	bool is_in_arena = libcuda_is_host_reservation(r);
+	uint64_t end = start + bytes;
+	struct libcuda_host_mapping m;
+	bool is = false;
+
+	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
+		if (m.bytes > end - m.start)
+			return false;
+		is |= m.is_ending;
+	}
+	return is;
+}
+
+/* What the worker has mapped in all of the part. */
+static CUresult unmap_part(uint64_t start, uint64_t bytes)
+{
+	CUresult result = vcuda_call_cuMemUnmap(start, bytes);
+
+	if (result == CUDA_SUCCESS) {
+		libcuda_allocation_unmap(start, bytes);
+		mark_ending(start, bytes);
+	}
+	return result;
+}
+
+/* What is mapped between mappings that end already, and around them; the worker has not got those any more. */
+static CUresult unmap_others(uint64_t start, uint64_t bytes)
+{
+	uint64_t from = start, end = start + bytes;
+	CUresult result = CUDA_SUCCESS;
+	struct libcuda_host_mapping m;
+
+	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
+		if (!m.is_ending)
+			continue;
+		if (libcuda_allocation_is_mapped_in(from, m.start - from))
+			result = unmap_part(from, m.start - from);
+		if (result != CUDA_SUCCESS)
+			return result;
+		from = m.start + m.bytes;
+	}
+	return libcuda_allocation_is_mapped_in(from, end - from) ? unmap_part(from, end - from) : CUDA_SUCCESS;
+}
+
+static CUresult unmap_in_arena(uint64_t start, uint64_t bytes)
+{
 	CUresult result;
 
-	if (is_in_arena && !libcuda_host_mappings_cover(start, bytes))
+	if (!libcuda_host_mappings_cover(start, bytes) && !is_another_try(start, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = is_in_arena ? end_device_accesses(start, bytes) : vcuda_call_cuMemUnmap(start, bytes);
+	result = end_device_accesses(start, bytes);
+	if (result == CUDA_SUCCESS)
+		mark_ending(start, bytes);
+	return result;
+}
+
+static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
+{
+	CUresult result;
+
+	if (libcuda_is_host_reservation(r))
+		result = unmap_in_arena(start, bytes);
+	else if (is_another_try(start, bytes))
+		result = unmap_others(start, bytes);
+	else
+		result = unmap_part(start, bytes);
 	return result == CUDA_SUCCESS ? end_mappings(start, bytes) : result;
 }
 
@@ -333,19 +403,13 @@ CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAcce
 
 static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUmemAccess_flags flags)
 {
-	CUmemAccess_flags before = widest(m), after;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result =
+		vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device), (int)flags);
 
-	m->devices[device] = (uint8_t)flags;
-	after = widest(m);
-	if (before != after || m->is_unsure)
-		result = vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device),
-						       (int)after);
-	/* The worker takes the old access away before it gives the new one: both may be gone. */
-	m->is_unsure = result != CUDA_SUCCESS;
-	if (m->is_unsure)
-		memset(m->devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m->devices));
-	libcuda_host_mapping_set(m);
+	if (result == CUDA_SUCCESS) {
+		m->devices[device] = (uint8_t)flags;
+		libcuda_host_mapping_set(m);
+	}
 	return result;
 }
 

@@ -45,7 +45,8 @@ CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_
 
 /*
  * Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. After
- * an error those that the host did not let go of are still there, and keep the reservation.
+ * an error those that the host did not let go of are still there, and keep the reservation; the same call can be made
+ * again.
  */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes);
 

@@ -2,11 +2,13 @@
 /*
  * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of
  * cuMemCreate(). Such memory is of no context, but the driver registers memory in one. So it is the primary context of
- * a device, which stays as long as the registration; it ends all the same with the guest's last release and with a
- * reset, and the registration waits for its return.
+ * a device that has access, which stays as long as the registration. It ends all the same with the guest's last release
+ * and with a reset: then the registration moves to the primary context of another device that has access, or waits for
+ * the return of one.
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "handle/handle-host-access.h"
@@ -14,13 +16,18 @@
 #include "session/dispatch.h"
 #include "session/session.h"
 
+/* CUDA has no more devices. */
+#define DEVICES 64
+#define ALL_DEVICES (-1)
+
 /* A registration, with its hold on the mappings. */
 struct access {
 	void *p;
 	size_t bytes;
-	bool writes;
-	CUdevice dev;
-	CUcontext context; /* NULL: not registered until the device's primary context is there again */
+	uint8_t flags[DEVICES]; /* of each device: CUmemAccess_flags */
+	bool writes;            /* as it is registered */
+	CUdevice home;          /* whose primary context `context` is */
+	CUcontext context; /* NULL: not registered until the primary context of a device with access is there again */
 	bool is_stuck;     /* it could not be unregistered before the end of its context, which may not come */
 	struct access *next;
 };
@@ -83,66 +90,179 @@ static CUresult suspend(struct worker_session *s, struct access *a)
 
 	if (!a->context || result != CUDA_SUCCESS)
 		return result;
-	s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+	s->ops->cuDevicePrimaryCtxRelease_v2(a->home);
 	a->context = NULL;
 	return CUDA_SUCCESS;
 }
 
+static bool may_write(const struct access *a)
+{
+	for (int i = 0; i < DEVICES; i++)
+		if (a->flags[i] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			return true;
+	return false;
+}
+
 /* Registers what is not registered. */
-static CUresult resume(struct worker_session *s, struct access *a)
+static CUresult resume(struct worker_session *s, struct access *a, CUdevice home)
 {
 	CUcontext context;
-	CUresult result = s->ops->cuDevicePrimaryCtxRetain(&context, a->dev);
+	CUresult result = s->ops->cuDevicePrimaryCtxRetain(&context, home);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	a->home = home;
+	a->writes = may_write(a);
 	result = register_in(s, context, a->p, a->bytes, a->writes);
 	if (result == CUDA_SUCCESS)
 		a->context = context;
 	else
-		s->ops->cuDevicePrimaryCtxRelease_v2(a->dev);
+		s->ops->cuDevicePrimaryCtxRelease_v2(home);
 	return result;
 }
 
-static CUresult take(struct worker_session *s, struct access **at)
+/* ---- devices ---- */
+
+static bool has_context(const struct worker_session *s, CUdevice dev)
+{
+	unsigned int flags;
+	int active = 0;
+
+	return s->ops->cuDevicePrimaryCtxGetState &&
+	       s->ops->cuDevicePrimaryCtxGetState(dev, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* One with access; with its primary context there, if so asked. -1: none. */
+static CUdevice find_device(const struct worker_session *s, const struct access *a, bool with_context, CUdevice but)
+{
+	for (CUdevice i = 0; i < DEVICES; i++)
+		if (i != but && a->flags[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE && (!with_context || has_context(s, i)))
+			return i;
+	return -1;
+}
+
+/*
+ * Where it is registered from now on: no context is made for it where it need not be. `given`: the device that has just
+ * got access, or -1. The result is -1 where it waits for a context.
+ */
+static CUdevice choose_home(const struct worker_session *s, const struct access *a, CUdevice given)
+{
+	CUdevice home;
+
+	if (a->context && a->flags[a->home] != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return a->home;
+	home = find_device(s, a, true, -1);
+	if (home >= 0)
+		return home;
+	return given < 0 && a->context ? find_device(s, a, false, -1) : given;
+}
+
+/* Makes the registration as the devices' access is. */
+static CUresult fit(struct worker_session *s, struct access *a, CUdevice given)
+{
+	CUdevice home = choose_home(s, a, given);
+	CUresult result;
+
+	if (a->context && a->home == home && a->writes == may_write(a))
+		return CUDA_SUCCESS;
+	result = suspend(s, a);
+	return result == CUDA_SUCCESS && home >= 0 ? resume(s, a, home) : result;
+}
+
+static void log_loss(const struct access *a, CUdevice dev, CUresult result)
+{
+	vcuda_log("device %d has no access to host memory of cuMemCreate() at %p: it could not be registered (CUDA "
+		  "error %d)",
+		  dev, a->p, (int)result);
+}
+
+/* After an error the access is as it was. */
+static CUresult set_device(struct worker_session *s, struct access *a, CUdevice dev, uint8_t flags)
+{
+	bool was_registered = a->context, gets = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	CUdevice home = a->home;
+	uint8_t before = a->flags[dev];
+	CUresult result, again;
+
+	a->flags[dev] = flags;
+	result = fit(s, a, gets ? dev : -1);
+	if (result == CUDA_SUCCESS)
+		return result;
+	a->flags[dev] = before;
+	if (!was_registered || a->context)
+		return result;
+	again = resume(s, a, home);
+	if (again != CUDA_SUCCESS)
+		log_loss(a, home, again);
+	return result;
+}
+
+/* ---- registrations ---- */
+
+static struct access **add(struct worker_session *s, void *p, size_t bytes)
+{
+	struct access *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct access){.p = p, .bytes = bytes, .next = all};
+	if (!vcuda_mapping_hold(s->mappings, p, bytes, true, VCUDA_HOLD_ACCESS)) {
+		free(a);
+		return NULL;
+	}
+	all = a;
+	return &all;
+}
+
+/* The registration has ended. */
+static void drop(struct worker_session *s, struct access **at)
 {
 	struct access *a = *at;
-	CUresult result = a ? suspend(s, a) : CUDA_SUCCESS;
 
-	if (!a || result != CUDA_SUCCESS)
-		return result;
 	*at = a->next;
 	vcuda_mapping_release(s->mappings, a->p, VCUDA_HOLD_ACCESS);
 	free(a);
-	return CUDA_SUCCESS;
 }
 
-static CUresult give(struct worker_session *s, void *p, size_t bytes, CUdevice dev, bool writes)
+static CUresult take_all(struct worker_session *s, struct access **at)
 {
-	struct access *a = calloc(1, sizeof(*a));
+	CUresult result = *at ? suspend(s, *at) : CUDA_SUCCESS;
+
+	if (*at && result == CUDA_SUCCESS)
+		drop(s, at);
+	return result;
+}
+
+static CUresult set(struct worker_session *s, void *p, size_t bytes, CUdevice dev, uint8_t flags)
+{
+	struct access **at = find(p);
 	CUresult result;
 
-	if (!a)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct access){.p = p, .bytes = bytes, .writes = writes, .dev = dev, .next = all};
-	result = vcuda_mapping_hold(s->mappings, p, bytes, true, VCUDA_HOLD_ACCESS) ? CUDA_SUCCESS
-										    : CUDA_ERROR_INVALID_VALUE;
-	if (result != CUDA_SUCCESS)
-		goto free_access;
-	result = resume(s, a);
-	if (result != CUDA_SUCCESS)
-		goto release_mapping;
-	all = a;
-	return CUDA_SUCCESS;
-
-release_mapping:
-	vcuda_mapping_release(s->mappings, p, VCUDA_HOLD_ACCESS);
-free_access:
-	free(a);
+	if (dev == ALL_DEVICES)
+		return take_all(s, at);
+	if (!*at && flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return CUDA_SUCCESS;
+	if (!*at)
+		at = add(s, p, bytes);
+	if (!at || (*at)->bytes != bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = set_device(s, *at, dev, flags);
+	if (find_device(s, *at, false, -1) < 0)
+		drop(s, at);
 	return result;
 }
 
 /* ---- the end of primary contexts ---- */
+
+/* To the primary context of a device with access, if one but that of `but` is there. With the lock held. */
+static void move(struct worker_session *s, struct access *a, CUdevice but)
+{
+	CUdevice home = find_device(s, a, true, but);
+	CUresult result = home >= 0 ? resume(s, a, home) : CUDA_SUCCESS;
+
+	if (result != CUDA_SUCCESS)
+		log_loss(a, home, result);
+}
 
 /*
  * In a context after a kernel's fault each call gives the fault's error. Such a context has to end all the same, and
@@ -152,8 +272,12 @@ void worker_host_access_close(struct worker_session *s, int dev)
 {
 	pthread_mutex_lock(&lock);
 	for (struct access *a = all; a; a = a->next) {
-		if (a->dev != dev || suspend(s, a) == CUDA_SUCCESS)
+		if (!a->context || a->home != dev)
 			continue;
+		if (suspend(s, a) == CUDA_SUCCESS) {
+			move(s, a, dev);
+			continue;
+		}
 		a->is_stuck = true;
 		s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	}
@@ -165,12 +289,14 @@ static void settle_stuck(struct worker_session *s, struct access *a, bool active
 	CUcontext context;
 
 	a->is_stuck = false;
-	if (active && s->ops->cuDevicePrimaryCtxRetain(&context, a->dev) == CUDA_SUCCESS)
+	if (active && s->ops->cuDevicePrimaryCtxRetain(&context, a->home) == CUDA_SUCCESS)
 		vcuda_log("access to host memory of cuMemCreate() stays with the primary context of device %d, in "
 			  "which it cannot be ended",
-			  a->dev);
-	else if (!active)
-		a->context = NULL;
+			  a->home);
+	if (active)
+		return;
+	a->context = NULL;
+	move(s, a, a->home);
 }
 
 /* With the lock held. */
@@ -179,18 +305,18 @@ static void resume_all(struct worker_session *s, int dev)
 	CUresult result;
 
 	for (struct access *a = all; a; a = a->next) {
-		result = a->dev == dev && !a->context ? resume(s, a) : CUDA_SUCCESS;
+		bool waits = !a->context && a->flags[dev] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+
+		result = waits ? resume(s, a, dev) : CUDA_SUCCESS;
 		if (result != CUDA_SUCCESS)
-			vcuda_log("device %d has lost its access to host memory of cuMemCreate() with its primary "
-				  "context (CUDA error %d)",
-				  dev, (int)result);
+			log_loss(a, dev, result);
 	}
 }
 
 void worker_host_access_reopen(struct worker_session *s, int dev, bool active)
 {
 	for (struct access *a = all; a; a = a->next)
-		if (a->dev == dev && a->is_stuck)
+		if (a->home == dev && a->is_stuck)
 			settle_stuck(s, a, active);
 	if (active)
 		resume_all(s, dev);
@@ -210,11 +336,13 @@ CUresult vcuda_handle_vcudaMemHostAccess(struct worker_session *s, struct vcuda_
 
 	if (!worker_host_access_is_there(s))
 		return worker_unsupported(s, VCUDA_OP_vcudaMemHostAccess);
+	if ((a->dev < 0 || a->dev >= DEVICES) && (a->dev != ALL_DEVICES || a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && a->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    a->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
-	result = take(s, find(a->p));
-	if (result == CUDA_SUCCESS && a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		result = give(s, (void *)(uintptr_t)a->p, a->size, a->dev,
-			      a->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	result = set(s, (void *)(uintptr_t)a->p, a->size, a->dev, (uint8_t)a->flags);
 	pthread_mutex_unlock(&lock);
 	return result;
 }

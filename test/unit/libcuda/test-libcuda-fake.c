@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test-libcuda-fake.h"
 #include "test-libcuda-fake-graph.h"
+#include "test-libcuda-fake-mapped.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -224,6 +225,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 					   .range_count = 1,
 					   .arena_start = FAKE_ARENA_START,
 					   .arena_length = 1ull << 30,
+					   .features = fake.features,
 					   .backend = "cpu"};
 		a.info.ranges[0] = (struct vcuda_address_range){FAKE_DEVICE_START, 1ull << 32};
 		REPLY(vcudaHello)
@@ -379,6 +381,8 @@ static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 		read_staged(0);
 	if (c->op >= VCUDA_OP_vcudaGraphCreate && c->op <= VCUDA_OP_vcudaGraphDestroy)
 		return fake_graph_answer(c, w);
+	if (fake_mapped_has(c->op))
+		return fake_mapped_answer(c, w);
 	return answer_most(c, w);
 }
 
@@ -494,6 +498,10 @@ static int mapping_register(struct client_transport *t, void *address, size_t by
 
 static int mapping_release(struct client_transport *t, void *address, size_t bytes, enum client_mapping_release pages)
 {
+	if (fake.releases_fail) {
+		fake.releases_fail--;
+		return -EBUSY;
+	}
 	fake.mappings--;
 	if (pages == CLIENT_MAPPING_REMOVE_PAGES)
 		mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -41,6 +41,8 @@ struct fake_worker {
 	_Atomic int devices;                        /* more than one */
 	_Atomic int delay_us;                       /* before each answer */
 	_Atomic int fail_next;                      /* CUresult of the next command that waits */
+	_Atomic unsigned int features;              /* VCUDA_FEATURE_*, before cuInit */
+	_Atomic int releases_fail;                  /* mappings are not released: the first ones that are to be */
 };
 
 extern struct fake_worker fake;
