@@ -45,7 +45,10 @@ struct device_graph {
 	uint64_t *names; /* ids of functions and arrays */
 	struct mapped_range *ranges;
 	struct worker_graph_condition *conditions;
-	uint32_t node_count, node_room, name_count, name_room, range_count, range_room, condition_count;
+	/* A hash table of their places, each plus 1; 0: free. Its length is a power of 2. */
+	uint32_t *condition_slots;
+	uint32_t node_count, node_room, name_count, name_room, range_count, range_room;
+	uint32_t condition_count, condition_room, condition_slot_count;
 	uint64_t bytes, node_bytes; /* in all, and of those what goes with the nodes */
 };
 
@@ -79,6 +82,9 @@ CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const
 /* The same for a node that comes after p->count others, and fails at once. */
 CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps, uint64_t bytes,
 			     CUresult (*make)(const struct worker_graph_place *p, void *arguments), void *arguments);
+
+/* Makes room for one more in an array. False: no memory. */
+bool worker_graph_grow(void **array, uint32_t count, uint32_t *room, size_t size);
 
 /* Instantiates a graph with conditional nodes. */
 CUresult worker_graph_instantiate(struct worker_session *s, struct device_graph *k);

@@ -20,22 +20,61 @@ CUresult vcuda_handle_vcudaGraphCreateConditional(struct worker_session *s,
 	return worker_graph_create(s, true, &a->graph);
 }
 
+/* ---- conditions by their handles, with the graph's lock held ---- */
+
+/* The slot of a handle, or the free one where it would be: there are always some. */
+static uint32_t *find_slot(const struct device_graph *k, uint64_t handle)
+{
+	uint32_t mask = k->condition_slot_count - 1, i = (uint32_t)(handle * 0x9e3779b97f4a7c15ull >> 32) & mask;
+
+	while (k->condition_slots[i] && k->conditions[k->condition_slots[i] - 1].handle != handle)
+		i = (i + 1) & mask;
+	return &k->condition_slots[i];
+}
+
+/* So that one more leaves half of the slots free. */
+static bool grow_slots(struct device_graph *k)
+{
+	uint32_t count = k->condition_slot_count ? 2 * k->condition_slot_count : 16;
+	uint32_t *slots;
+
+	if (k->condition_count < k->condition_slot_count / 2)
+		return true;
+	slots = calloc(count, sizeof(*slots));
+	if (!slots)
+		return false;
+	free(k->condition_slots);
+	k->condition_slots = slots;
+	k->condition_slot_count = count;
+	for (uint32_t i = 0; i < k->condition_count; i++)
+		*find_slot(k, k->conditions[i].handle) = i + 1;
+	return true;
+}
+
+/* The back end may follow a handle that it is given. NULL: it is none of the graph's. */
+static struct worker_graph_condition *find_condition(const struct device_graph *k, uint64_t handle)
+{
+	uint32_t place = k->condition_slot_count ? *find_slot(k, handle) : 0;
+
+	return place ? &k->conditions[place - 1] : NULL;
+}
+
 static CUresult add_condition(struct worker_session *s, struct device_graph *k, uint32_t value, uint32_t flags)
 {
 	CUresult result = k->is_conditional ? worker_graph_account(k, NODE_BYTES) : CUDA_ERROR_INVALID_VALUE;
-	struct worker_graph_condition *larger;
+	struct worker_graph_condition new = {.used = false};
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	larger = reallocarray(k->conditions, k->condition_count + 1u, sizeof(*larger));
-	if (!larger)
+	if (!worker_graph_grow((void **)&k->conditions, k->condition_count, &k->condition_room, sizeof(new)) ||
+	    !grow_slots(k))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	k->conditions = larger;
-	larger[k->condition_count].used = false;
-	result = s->ops->cuGraphConditionalHandleCreate(&larger[k->condition_count].handle, k->graph, k->context, value,
-							flags);
-	k->condition_count += result == CUDA_SUCCESS;
-	return result;
+	result = s->ops->cuGraphConditionalHandleCreate(&new.handle, k->graph, k->context, value, flags);
+	if (result != CUDA_SUCCESS)
+		return result;
+	k->conditions[k->condition_count++] = new;
+	*find_slot(k, new.handle) = k->condition_count;
+	return CUDA_SUCCESS;
 }
 
 CUresult vcuda_handle_vcudaGraphAddCondition(struct worker_session *s, struct vcuda_args_vcudaGraphAddCondition *a)
@@ -52,15 +91,6 @@ CUresult vcuda_handle_vcudaGraphAddCondition(struct worker_session *s, struct vc
 	pthread_mutex_unlock(&k->lock);
 	worker_graph_put(s, k);
 	return result;
-}
-
-/* The back end may follow a handle that it is given. NULL: it is none of the graph's. */
-static struct worker_graph_condition *find_condition(const struct device_graph *k, uint64_t handle)
-{
-	for (uint32_t i = 0; i < k->condition_count; i++)
-		if (k->conditions[i].handle == handle)
-			return &k->conditions[i];
-	return NULL;
 }
 
 static CUresult make_conditional(const struct worker_graph_place *p, void *arguments)

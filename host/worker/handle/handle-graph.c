@@ -72,6 +72,7 @@ static void empty(const struct vcuda_backend_ops *ops, struct device_graph *k)
 	free(k->names);
 	free(k->ranges);
 	free(k->conditions);
+	free(k->condition_slots);
 	k->graph = k->at = NULL;
 	k->exec = NULL;
 	k->is_conditional = false;
@@ -80,8 +81,9 @@ static void empty(const struct vcuda_backend_ops *ops, struct device_graph *k)
 	k->names = NULL;
 	k->ranges = NULL;
 	k->conditions = NULL;
+	k->condition_slots = NULL;
 	k->node_count = k->node_room = k->name_count = k->name_room = k->range_count = k->range_room = 0;
-	k->condition_count = 0;
+	k->condition_count = k->condition_room = k->condition_slot_count = 0;
 }
 
 void worker_graph_put(struct worker_session *s, struct device_graph *k)
@@ -128,8 +130,7 @@ void worker_graph_unaccount(struct device_graph *k, uint64_t bytes)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Room for one more. */
-static bool grow(void **array, uint32_t count, uint32_t *room, size_t size)
+bool worker_graph_grow(void **array, uint32_t count, uint32_t *room, size_t size)
 {
 	uint32_t larger = *room ? *room * 2 : 16;
 	void *p;
@@ -156,7 +157,7 @@ static CUresult name(struct worker_session *s, struct device_graph *k, uint32_t 
 	for (uint32_t i = k->name_count; i-- > 0 && k->name_count - i <= NAMES_BACK;)
 		if (k->names[i] == id)
 			return CUDA_SUCCESS;
-	if (!grow((void **)&k->names, k->name_count, &k->name_room, sizeof(*k->names)))
+	if (!worker_graph_grow((void **)&k->names, k->name_count, &k->name_room, sizeof(*k->names)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	k->names[k->name_count++] = id;
 	return CUDA_SUCCESS;
@@ -181,7 +182,7 @@ static CUresult name_mapped_range(struct worker_session *s, struct device_graph 
 		if (k->ranges[i].start == w->start && k->ranges[i].bytes == w->bytes &&
 		    k->ranges[i].writable == w->writable)
 			return CUDA_SUCCESS;
-	if (!grow((void **)&k->ranges, k->range_count, &k->range_room, sizeof(*k->ranges)))
+	if (!worker_graph_grow((void **)&k->ranges, k->range_count, &k->range_room, sizeof(*k->ranges)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	k->ranges[k->range_count++] = *w;
 	return CUDA_SUCCESS;
@@ -209,7 +210,7 @@ CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps,
 	if (result != CUDA_SUCCESS)
 		return result;
 	k->node_bytes += bytes;
-	if (!grow((void **)&k->nodes, k->node_count, &k->node_room, sizeof(*k->nodes)))
+	if (!worker_graph_grow((void **)&k->nodes, k->node_count, &k->node_room, sizeof(*k->nodes)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < p->count; i++) {
 		if (deps[i] >= k->node_count || k->nodes[deps[i]].home != k->at)

@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "host/worker/handle/box.h"
@@ -320,6 +322,59 @@ static void counted(void **state)
 	destroy(g);
 }
 
+/* ---- many conditions ---- */
+
+#define MANY 150000
+
+static CUresult add_one_of_many(void *node, void *graph, void *deps, void *data, size_t count, void *params)
+{
+	CUDA_CONDITIONAL_NODE_PARAMS *p = &((CUgraphNodeParams *)params)->conditional;
+
+	p->phGraph_out = backend.bodies;
+	return add_node(node, graph, deps, count);
+}
+
+/* Handles in no order. */
+static CUresult new_of_many(void *handle, void *graph, CUcontext context, unsigned int value, unsigned int flags)
+{
+	*(uint64_t *)handle = ++backend.conditions * 0x5851f42d4c957f2dull;
+	return CUDA_SUCCESS;
+}
+
+static double processor_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* No message keeps a worker for long: neither the last of many that add nodes, nor the one that adds all the rest. */
+static void many_conditions(void **state)
+{
+	vcuda_graph_id g;
+	uint64_t *handles = calloc(MANY, sizeof(*handles));
+	double begin;
+
+	ops.cuGraphAddNode_v2 = add_one_of_many;
+	ops.cuGraphConditionalHandleCreate = new_of_many;
+	assert_non_null(handles);
+	g = new_graph();
+	begin = processor_seconds();
+	for (int i = 0; i < MANY; i++)
+		handles[i] = condition(g);
+	for (int i = 1; i < MANY / 2; i++)
+		conditional(g, handles[MANY - i], CU_GRAPH_COND_TYPE_IF, 1);
+	assert_int_equal(finish(g), CUDA_SUCCESS);
+	assert_true(processor_seconds() - begin < 3);
+	assert_int_equal(backend.nodes, MANY);
+	assert_int_equal(clear(g), CUDA_SUCCESS);
+	conditional(g, handles[7] + 1, CU_GRAPH_COND_TYPE_IF, 1);
+	assert_int_equal(finish(g), CUDA_ERROR_INVALID_VALUE);
+	destroy(g);
+	free(handles);
+}
+
 static void not_there(void **state)
 {
 	struct vcuda_args_vcudaGraphCreateConditional a;
@@ -340,7 +395,8 @@ static void not_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(bodies), TEST(built_again), TEST(wrong_steps), TEST(counted), TEST(not_there),
+		TEST(bodies),  TEST(built_again),     TEST(wrong_steps),
+		TEST(counted), TEST(many_conditions), TEST(not_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
