@@ -22,6 +22,7 @@
 #include "protocol/control.h"
 #include "common/log.h"
 #include "common/own-descriptor.h"
+#include "fork-guard.h"
 #include "private-memory.h"
 #include "ring/ring.h"
 #include "shared-memory.h"
@@ -208,13 +209,11 @@ static int attach(struct local_transport *t)
 		close(fds[0]);
 		return err;
 	}
-	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	t->base.shm = client_fork_map(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0]);
 	err = t->base.shm == MAP_FAILED ? -errno : 0;
 	close(fds[0]);
 	if (err)
 		vcuda_own_descriptor_close(&t->doorbell);
-	else
-		madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	return err;
 }
 
@@ -380,11 +379,9 @@ static int create_shared(struct client_transport *t, void *address, size_t bytes
 	err = request_mapping(of(t), address, bytes, &memfd);
 	if (err)
 		return err;
-	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
+	if (client_fork_map(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd) == MAP_FAILED) {
 		err = -errno;
 		request_unmap(of(t), address, bytes);
-	} else {
-		madvise(address, bytes, MADV_DONTFORK);
 	}
 	close(memfd);
 	return err;
@@ -424,12 +421,18 @@ static int hand_over_pages(struct client_transport *t, void *address, size_t byt
 		.address = (uintptr_t)address,
 		.length = bytes,
 	};
-	int file = t->host_minor ? client_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP, err;
+	struct client_short_descriptor file;
+	int err;
 
-	if (file < 0)
-		return file;
-	err = exchange(of(t), &m, file, NULL, 0);
-	close(file);
+	client_fork_hold();
+	file.fd = t->host_minor ? client_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP;
+	if (file.fd >= 0)
+		client_short_descriptor_note(&file);
+	client_fork_release();
+	if (file.fd < 0)
+		return file.fd;
+	err = exchange(of(t), &m, file.fd, NULL, 0);
+	client_short_descriptor_close(&file);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/own-descriptor.h"
+#include "fork-guard.h"
 #include "ring/ring.h"
 #include "transport.h"
 #include "guest/driver/uapi.h"
@@ -83,12 +84,11 @@ static int virtio_open(struct client_transport **transport, const char *where)
 			*transport = &t->base;
 		goto close_device;
 	}
-	t->base.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->device.fd, 0);
+	t->base.shm = client_fork_map(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->device.fd);
 	if (t->base.shm == MAP_FAILED) {
 		err = -errno;
 		goto close_device;
 	}
-	madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	*transport = &t->base;
 	return 0;
 
@@ -155,9 +155,9 @@ static int virtio_mapping_create(struct client_transport *t, void *address, size
 {
 	int err;
 
-	if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (client_fork_map(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1) ==
+	    MAP_FAILED)
 		return -errno;
-	madvise(address, bytes, MADV_DONTFORK);
 	if (bytes >= HUGE_PAGE)
 		madvise(address, bytes, MADV_HUGEPAGE);
 	err = pin(t, address, bytes, true);

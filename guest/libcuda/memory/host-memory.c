@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/own-descriptor.h"
 #include "core/node.h"
+#include "guest/client/fork-guard.h"
 #include "memory/memory.h"
 
 #define PAGE 4096ull
@@ -39,8 +40,7 @@ struct libcuda_host_memory {
 	struct libcuda_host_memory *next;
 };
 
-/* All of them, for forks. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* All of them, for forks. Whoever changes the list holds off forks (guest/client/fork-guard.h). */
 static struct libcuda_host_memory *all;
 
 /* ---- nodes ---- */
@@ -56,7 +56,7 @@ static void prefer_node(int fd, uint64_t bytes, int node)
 {
 	unsigned long mask[LIBCUDA_NODES / (8 * sizeof(unsigned long))] = {0};
 	const unsigned int bits = 8 * sizeof(mask[0]);
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *p = client_fork_map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 
 	if (p == MAP_FAILED)
 		return;
@@ -67,27 +67,16 @@ static void prefer_node(int fd, uint64_t bytes, int node)
 
 /* ---- forks ---- */
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void after_fork_in_parent(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
 static void after_fork_in_child(void)
 {
 	for (struct libcuda_host_memory *m = all; m; m = m->next)
 		vcuda_own_descriptor_close(&m->file);
 	all = NULL;
-	pthread_mutex_init(&lock, NULL);
 }
 
 static void watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 /* ---- files ---- */
@@ -103,28 +92,61 @@ static CUresult error_of(int err, uint64_t bytes)
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* Takes the descriptor over. */
-static CUresult keep(int fd, uint64_t bytes, struct libcuda_host_memory **memory)
+/*
+ * Opens the file anew: what one process sets of an open file (the mark of own-descriptor.h) would be set for all that
+ * have it.
+ */
+static int reopen(int fd)
+{
+	char path[40];
+	int copy;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = open(path, O_RDWR | O_CLOEXEC);
+	return copy < 0 ? -errno : copy;
+}
+
+/* A new file; with `from`, the file of that descriptor. */
+static int open_file(const int *from)
+{
+	int fd;
+
+	if (from)
+		return reopen(*from);
+	fd = memfd_create("vcuda-host", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+/* While forks are held off. 0 or -errno. */
+static int open_held(struct libcuda_host_memory *m, const int *from)
+{
+	int fd = open_file(from), err = fd < 0 ? fd : vcuda_own_descriptor_take(&m->file, fd);
+
+	if (err)
+		return err;
+	m->next = all;
+	all = m;
+	return 0;
+}
+
+/* With its file, in the list. libcuda_host_memory_free() ends it. */
+static CUresult new_memory(uint64_t bytes, const int *from, struct libcuda_host_memory **memory)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct libcuda_host_memory *m = calloc(1, sizeof(*m));
 	int err;
 
-	if (!m) {
-		close(fd);
+	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	pthread_once(&once, watch_forks);
 	m->bytes = bytes;
-	err = vcuda_own_descriptor_take(&m->file, fd);
+	client_fork_hold();
+	err = open_held(m, from);
+	client_fork_release();
 	if (err) {
 		free(m);
 		return error_of(err, bytes);
 	}
-	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
-	m->next = all;
-	all = m;
-	pthread_mutex_unlock(&lock);
 	*memory = m;
 	return CUDA_SUCCESS;
 }
@@ -158,17 +180,24 @@ static int fill_file(int fd, const CUmemLocation *where, uint64_t bytes)
 	return 0;
 }
 
+/* `err`: what became of its pages. */
+static CUresult finish(struct libcuda_host_memory *made, int err, struct libcuda_host_memory **memory)
+{
+	CUresult result = err ? error_of(err, made->bytes) : CUDA_SUCCESS;
+
+	if (result == CUDA_SUCCESS)
+		*memory = made;
+	else
+		libcuda_host_memory_free(made);
+	return result;
+}
+
 static CUresult create_guarded(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory)
 {
-	int fd = memfd_create("vcuda-host", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	struct libcuda_host_memory *made;
+	CUresult result = new_memory(bytes, NULL, &made);
 
-	if (fd < 0)
-		return error_of(-errno, bytes);
-	err = fill_file(fd, where, bytes);
-	if (!err)
-		return keep(fd, bytes, memory);
-	close(fd);
-	return error_of(err, bytes);
+	return result == CUDA_SUCCESS ? finish(made, fill_file(made->file.fd, where, bytes), memory) : result;
 }
 
 /* The kernel would take all that there is before it says that it is too much. */
@@ -197,13 +226,13 @@ void libcuda_host_memory_free(struct libcuda_host_memory *memory)
 	struct libcuda_host_memory **at = &all;
 	int guarded = vcuda_own_descriptor_guard();
 
-	pthread_mutex_lock(&lock);
+	client_fork_hold();
 	while (*at && *at != memory)
 		at = &(*at)->next;
 	if (*at)
 		*at = memory->next;
-	pthread_mutex_unlock(&lock);
 	vcuda_own_descriptor_close(&memory->file);
+	client_fork_release();
 	vcuda_own_descriptor_unguard(guarded);
 	free(memory);
 }
@@ -216,20 +245,6 @@ static bool is_there(const struct libcuda_host_memory *memory)
 	vcuda_log_once("the descriptor of memory of cuMemCreate() was closed by the program, or is another file's now: "
 		       "the memory can be neither mapped nor exported");
 	return false;
-}
-
-/*
- * Opens the file anew: what one process sets of an open file (the mark of own-descriptor.h) would be set for all that
- * have it.
- */
-static int reopen(int fd)
-{
-	char path[40];
-	int copy;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	copy = open(path, O_RDWR | O_CLOEXEC);
-	return copy < 0 ? -errno : copy;
 }
 
 CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, int *fd)
@@ -262,15 +277,10 @@ static bool describe(int fd, struct description *d)
 
 static CUresult import_guarded(int fd, uint64_t bytes, struct libcuda_host_memory **memory)
 {
-	int copy = reopen(fd), err;
+	struct libcuda_host_memory *made;
+	CUresult result = new_memory(bytes, &fd, &made);
 
-	if (copy < 0)
-		return error_of(copy, bytes);
-	err = fill_pages(copy, bytes);
-	if (!err)
-		return keep(copy, bytes, memory);
-	close(copy);
-	return error_of(err, bytes);
+	return result == CUDA_SUCCESS ? finish(made, fill_pages(made->file.fd, bytes), memory) : result;
 }
 
 CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, uint64_t *bytes, struct libcuda_host_memory **memory)
@@ -297,8 +307,8 @@ CUresult libcuda_host_memory_map(const struct libcuda_host_memory *memory, uint6
 
 	if (!is_there(memory))
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	if (mmap(p, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file.fd, 0) == MAP_FAILED)
+	if (client_fork_map(p, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file.fd) ==
+	    MAP_FAILED)
 		return error_of(-errno, memory->bytes);
-	madvise(p, memory->bytes, MADV_DONTFORK);
 	return CUDA_SUCCESS;
 }

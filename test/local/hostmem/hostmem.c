@@ -154,6 +154,7 @@ int main(int argc, char **argv)
 	probe_copies();
 	probe_layouts();
 	probe_life();
+	probe_forks();
 	probe_share();
 	probe_reset();
 	return probe_end("hostmem");

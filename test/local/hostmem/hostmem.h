@@ -48,6 +48,7 @@ void probe_use(void);
 void probe_copies(void);
 void probe_layouts(void);
 void probe_life(void);
+void probe_forks(void);
 void probe_share(void);
 
 /* The last one: no kernel is there afterwards. */
