@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/schedule.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "backend-cpu.h"
 #include "device/context.h"
@@ -19,6 +13,7 @@
 #include "common/deadline.h"
 #include "common/start-thread.h"
 #include "device/stream.h"
+#include "turn.h"
 
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000
@@ -53,73 +48,17 @@
 #define MOST_HELD (128ull << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* workers: something became ready */
-static pthread_cond_t done = PTHREAD_COND_INITIALIZER; /* waiting threads: something ended */
-static unsigned int idle;                              /* workers that sleep */
-static unsigned int extra;                             /* workers beyond the device's number */
-static unsigned int waiting;                           /* threads that sleep in softgpu_wait_any() */
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;       /* workers: something became ready */
+static pthread_cond_t extra_work = PTHREAD_COND_INITIALIZER; /* the same for workers beyond the device's number */
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER;       /* waiting threads: something ended */
+static unsigned int idle, idle_extra;                        /* workers that sleep, of either kind */
+static unsigned int extra;                                   /* workers beyond the device's number */
+static unsigned int waiting;                                 /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
 static uint64_t pending;                                 /* of those, which have not ended */
 static uint64_t held;                                    /* bytes in these */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
-
-/* ---- turns ---- */
-
-static struct vcuda_demand unread;
-static _Atomic uint32_t never;
-static struct vcuda_turns turns = {&never, -1, &unread};
-
-__attribute__((visibility("default"))) void vcuda_cpu_turns(const struct vcuda_turns *to)
-{
-	turns = *to;
-}
-
-bool softgpu_takes_turns(void)
-{
-	return turns.state != &never;
-}
-
-bool softgpu_is_held(void)
-{
-	return atomic_load(turns.state) & VCUDA_TURNS_HELD;
-}
-
-/* Not with the lock held. */
-static void wait_for_turn(void)
-{
-	uint32_t state;
-
-	while ((state = atomic_load(turns.state)) & VCUDA_TURNS_HELD)
-		syscall(SYS_futex, turns.state, FUTEX_WAIT, state, NULL, NULL, 0);
-}
-
-static void end_run(void)
-{
-	if (atomic_fetch_sub(&turns.demand->running, 1) == 1 && softgpu_is_held())
-		eventfd_write(turns.drained, 1);
-}
-
-/* False: it is another VM's turn. Else end_run() follows. */
-static bool begin_run(void)
-{
-	atomic_fetch_add(&turns.demand->running, 1);
-	if (!softgpu_is_held())
-		return true;
-	end_run();
-	return false;
-}
-
-static void want(void)
-{
-	atomic_fetch_add(&turns.demand->wanted, 1);
-	atomic_fetch_add(&turns.demand->begun, 1);
-}
-
-static void want_no_more(void)
-{
-	atomic_fetch_sub(&turns.demand->wanted, 1);
-}
 
 void softgpu_lock(void)
 {
@@ -171,15 +110,23 @@ static void make_ready(struct softgpu_op *op)
 	vcuda_list_add(&op->ready, where);
 }
 
+static void signal_some(pthread_cond_t *condition, unsigned int sleepers, uint64_t wanted)
+{
+	if (sleepers && wanted >= sleepers)
+		pthread_cond_broadcast(condition);
+	else
+		while (sleepers && wanted--)
+			pthread_cond_signal(condition);
+}
+
+/* Workers beyond the device's number are for kernels that find no other worker. */
 static void wake_workers(uint64_t units)
 {
-	if (units >= idle) {
-		if (idle)
-			pthread_cond_broadcast(&work);
-		return;
-	}
-	while (units--)
-		pthread_cond_signal(&work);
+	unsigned int most = softgpu_device()->threads;
+
+	signal_some(&work, idle, units);
+	if (!idle)
+		signal_some(&extra_work, idle_extra, units < most ? units : most);
 }
 
 /* Whether anything of `stream` is older than `seq`. */
@@ -294,7 +241,7 @@ static bool advance(struct CUstream_st *stream, const struct softgpu_op *caller_
 	}
 	if (op->external)
 		return false;
-	want();
+	softgpu_turn_want();
 	make_ready(op);
 	if (op != caller_runs)
 		wake_workers(op->units);
@@ -415,9 +362,9 @@ static void run(struct softgpu_op *op, bool slice)
 	bool several = op->units > op->chunk;
 	uint64_t chunk = op->chunk, start, last, now;
 
-	if (!begin_run()) {
+	if (!softgpu_turn_begin()) {
 		softgpu_unlock();
-		wait_for_turn();
+		softgpu_turn_wait();
 		softgpu_lock();
 		return;
 	}
@@ -437,7 +384,7 @@ static void run(struct softgpu_op *op, bool slice)
 		chunk = next_chunk(op, chunk, now - last);
 		last = now;
 	}
-	end_run();
+	softgpu_turn_end();
 	softgpu_lock();
 	op->active--;
 	if (!claimed_all(op))
@@ -445,7 +392,7 @@ static void run(struct softgpu_op *op, bool slice)
 	vcuda_list_remove(&op->ready);
 	if (op->active)
 		return;
-	want_no_more();
+	softgpu_turn_want_no_more();
 	complete(op);
 }
 
@@ -524,44 +471,66 @@ static struct softgpu_op *next_for_extra(unsigned int others)
 	return op || others >= MOST_HELPERS ? op : next_ready(false);
 }
 
-/* Waits for something to become ready. A worker beyond the device's number does so for a while only; false: in vain. */
-static bool rest(bool is_extra)
+/* Waits for something to become ready. */
+static void rest(void)
 {
-	struct timespec until;
-	int error = 0;
-
 	idle++;
-	if (is_extra) {
-		until = vcuda_deadline(EXTRA_REST_NS);
-		error = pthread_cond_clockwait(&work, &lock, CLOCK_MONOTONIC, &until);
-	} else {
-		pthread_cond_wait(&work, &lock);
-	}
+	pthread_cond_wait(&work, &lock);
 	idle--;
-	return !error || (is_extra ? next_for_extra(extra - 1) : next_ready(false));
 }
 
-static void *worker(void *is_extra)
+/* The same for a worker beyond the device's number, which does so for a while only. False: in vain. */
+static bool rest_as_extra(void)
 {
-	softgpu_lock();
-	if (is_extra) /* of the calling thread */
-		setpriority(PRIO_PROCESS, 0, extra < MOST_NICE - EXTRA_NICE ? EXTRA_NICE + (int)extra : MOST_NICE);
-	do {
-		struct softgpu_op *op;
+	struct timespec until = vcuda_deadline(EXTRA_REST_NS);
+	int error;
 
-		while ((op = is_extra ? next_for_extra(extra - 1) : next_ready(false))) {
-			/* Streams of one priority take turns. */
-			vcuda_list_remove(&op->ready);
-			make_ready(op);
-			run(op, true);
-		}
-	} while (rest(is_extra));
+	idle_extra++;
+	do {
+		error = pthread_cond_clockwait(&extra_work, &lock, CLOCK_MONOTONIC, &until);
+	} while (!error && !next_for_extra(extra - 1));
+	idle_extra--;
+	return next_for_extra(extra - 1);
+}
+
+/* Streams of one priority take turns. */
+static void run_slice(struct softgpu_op *op)
+{
+	vcuda_list_remove(&op->ready);
+	make_ready(op);
+	run(op, true);
+}
+
+static void *worker(void *unused)
+{
+	struct softgpu_op *op;
+
+	softgpu_lock();
+	for (;;) {
+		while ((op = next_ready(false)))
+			run_slice(op);
+		rest();
+	}
+	return unused;
+}
+
+static void *extra_worker(void *unused)
+{
+	struct softgpu_op *op;
+
+	softgpu_lock();
+	/* Of the calling thread. */
+	setpriority(PRIO_PROCESS, 0, extra < MOST_NICE - EXTRA_NICE ? EXTRA_NICE + (int)extra : MOST_NICE);
+	do {
+		while ((op = next_for_extra(extra - 1)))
+			run_slice(op);
+	} while (rest_as_extra());
 	extra--;
 	softgpu_unlock();
-	return NULL;
+	return unused;
 }
 
-static bool start_worker(bool is_extra)
+static bool start_worker(void *(*body)(void *))
 {
 	/* What an instruction raises must reach its handler. */
 	pthread_attr_t attributes;
@@ -569,7 +538,7 @@ static bool start_worker(bool is_extra)
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 8u << 20);
-	ok = vcuda_thread_start_with(&attributes, vcuda_faults, worker, is_extra ? &extra : NULL);
+	ok = vcuda_thread_start_with(&attributes, vcuda_faults, body, NULL);
 	pthread_attr_destroy(&attributes);
 	return ok;
 }
@@ -581,7 +550,7 @@ bool softgpu_workers_start(void)
 	unsigned int want = softgpu_device()->threads > 1 ? softgpu_device()->threads : 2;
 
 	softgpu_lock();
-	while (running < want && start_worker(false))
+	while (running < want && start_worker(worker))
 		running++;
 	softgpu_unlock();
 	return running > 0;
@@ -592,8 +561,12 @@ uint64_t softgpu_worker_stalled(void)
 	uint64_t wait;
 
 	/* While it is another VM's turn, one more would only wait. */
-	if (!idle && extra < MOST_EXTRA && !softgpu_is_held() && next_for_extra(extra) && start_worker(true))
-		extra++;
+	if (!idle && !softgpu_is_held() && next_for_extra(extra)) {
+		if (idle_extra)
+			pthread_cond_signal(&extra_work);
+		else if (extra < MOST_EXTRA && start_worker(extra_worker))
+			extra++;
+	}
 	wait = (uint64_t)extra * WAIT_NS_OF_EXTRA;
 	return wait < MOST_WAIT_NS ? wait : MOST_WAIT_NS;
 }

@@ -78,10 +78,6 @@ struct CUstream_st {
 };
 
 void softgpu_lock(void);
-
-/* Whether the work of this VM waits for its turns, and whether the turn is another VM's now. Without the lock. */
-bool softgpu_takes_turns(void);
-bool softgpu_is_held(void);
 void softgpu_unlock(void);
 
 /* Everything below is called with the lock held, and returns with it. */

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "common/deadline.h"
 #include "common/start-thread.h"
+#include "turn.h"
 
 #define LEAST_STEP_NS 1000000
 #define MOST_STEP_NS 250000000

@@ -415,6 +415,38 @@ static void test_worker_for_last(void **state)
 	wait_for_last(127, 400, 32);
 }
 
+/* Workers beyond the device's number end while other kernels go on: none of these wakes them. */
+static void test_workers_end(void **state)
+{
+	enum { KERNELS = 30 };
+	CUmodule module = load();
+	CUfunction spin = function(module, "spin"), add = function(module, "add");
+	uint32_t *gate = shared_word();
+	CUdeviceptr a = alloc(4096), b = alloc(4096);
+	CUstream streams[KERNELS];
+	int n = 0;
+	void *params[] = {&a, &b, &n};
+
+	(void)state;
+	for (int i = 0; i < KERNELS; i++) {
+		streams[i] = stream(CU_STREAM_NON_BLOCKING);
+		assert_int_equal(launch_spin(spin, streams[i], gate), CUDA_SUCCESS);
+	}
+	for (int ms = 0; ms < 60000 && low_threads() < KERNELS / 2; ms++)
+		usleep(1000);
+	assert_true(low_threads() >= KERNELS / 2);
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < KERNELS; i++)
+		assert_int_equal(query_until_done(streams[i]), CUDA_SUCCESS);
+	for (int i = 0; i < 30000 && low_threads(); i++) {
+		assert_int_equal(launch(add, 200, 32, NULL, params), CUDA_SUCCESS);
+		assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);
+	}
+	assert_int_equal(low_threads(), 0);
+	assert_int_equal(cuda->cuMemHostUnregister(gate), CUDA_SUCCESS);
+	munmap(gate, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +459,7 @@ int main(void)
 		IN_CONTEXT(test_more_kernels_than_workers),
 		IN_CONTEXT(test_memory_for_last),
 		IN_CONTEXT(test_worker_for_last),
+		IN_CONTEXT(test_workers_end),
 	};
 
 	init_device();
