@@ -16,6 +16,7 @@
 enum fatbin_kind {
 	FATBIN_PTX = 1,
 	FATBIN_ELF = 2,
+	FATBIN_OPTIONS = 0x7643, /* no code, and none of NVIDIA's: options for all that follows */
 };
 
 struct fatbin_entry {

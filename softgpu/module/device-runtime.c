@@ -8,8 +8,8 @@
 #include "module/device-runtime.h"
 
 const char softgpu_device_runtime[] =
-	".version 6.4\n"
-	".target sm_70\n"
+	".version 6.0\n"
+	".target sm_30\n"
 	".address_size 64\n"
 	/* 0 without a cooperative launch */
 	".visible .func (.param .b64 r) " SOFTGPU_DEVICE_RUNTIME_PREFIX "get_intrinsic_handle(.param .b32 scope)\n"
@@ -55,14 +55,14 @@ const char softgpu_device_runtime[] =
 	"	or.b32 %x, %x, %z;\n"
 	"	setp.ne.u32 %other, %x, 0;\n"
 	"	selp.b32 %mine, 1, %mine, %other;\n"
-	"	fence.acq_rel.gpu;\n"
+	"	membar.gl;\n"
 	"	atom.add.u32 %before, [%word+4], %mine;\n"
 	"WAIT:\n"
-	"	ld.acquire.gpu.u32 %now, [%word+4];\n"
+	"	ld.volatile.u32 %now, [%word+4];\n"
 	"	xor.b32 %now, %now, %before;\n"
 	"	setp.ge.s32 %same, %now, 0;\n"
 	"	@%same bra WAIT;\n"
-	"	fence.acq_rel.gpu;\n"
+	"	membar.gl;\n"
 	"	@%alone bra END;\n"
 	"MEET:\n"
 	"	barrier.sync 0;\n"

@@ -37,6 +37,7 @@ struct survey {
 	bool has_code;                 /* machine code that this device would run */
 	struct fatbin_entry newer;     /* the PTX for the next newer device; kind 0: there is none */
 	bool stands_in;                /* the best is that */
+	unsigned int max_registers;    /* of a link; 0: no bound */
 };
 
 static char suffix_of(const struct fatbin_entry *entry)
@@ -94,6 +95,8 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 			survey_code(s, &entry);
 		else if (entry.kind == FATBIN_PTX)
 			survey_ptx(s, &entry);
+		else if (entry.kind == FATBIN_OPTIONS)
+			s->max_registers = softgpu_register_bound(s->max_registers, entry.max_registers);
 	}
 	let_stand_in(s);
 	if (n == 0)
@@ -161,6 +164,7 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	}
 	do {
 		result = survey(&reader, &s);
+		image->max_registers = softgpu_register_bound(image->max_registers, s.max_registers);
 		if (result == CUDA_SUCCESS && s.found)
 			result = add(image, &s);
 		else if (!refused.other)

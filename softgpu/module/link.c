@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's linker. What is added becomes a list of fatbin containers behind an empty one, which is how code arrives
- * that no device linker has seen: it is linked when it is loaded. Each part is read when it is added and all of them
+ * The driver's linker. What is added becomes a list of fatbin containers behind one without code, which is how code
+ * arrives that no device linker has seen: it is linked when it is loaded. The container without code has the bound of
+ * the options; the texts stay what they are. Each part is read when it is added and all of them
  * once more when the link is complete, so that errors show where a program looks for them; what no part defines shows
  * then, or when it is used. The result is a container of its own, which the guest's library knows (image.c there).
  */
@@ -20,7 +21,7 @@
 #include "device/memory.h"
 #include "device/registry.h"
 
-#define ENTRY_PTX (FATBIN_PTX | 0x101u << 16)
+#define ENTRY_VERSION (0x101u << 16)
 #define FLAGS_LINUX_64 0x11
 #define MAX_BYTES (1ull << 30)
 
@@ -30,8 +31,8 @@ struct container {
 	uint64_t size; /* of the entries that follow the header */
 };
 
-/* PTX as -rdc=true leaves it, not compressed. */
-struct ptx_container {
+/* With one entry, not compressed. */
+struct entry_container {
 	struct container head;
 	uint32_t kind, header_size;
 	uint64_t bytes;
@@ -46,15 +47,30 @@ struct ptx_container {
 
 /* One call at a time is at it. */
 struct link {
-	char *data; /* the result's header, the empty container, and what was added */
+	char *data; /* struct heads, and what was added */
 	size_t bytes;
 	unsigned int max_registers; /* of the program's options, the lowest; 0: none */
-	bool complete;
 	struct softgpu_jit_log log;
 };
 
-static const struct container heads[2] = {{FATBIN_MAGIC, 1, sizeof(struct container), 0},
-					  {FATBIN_MAGIC, 1, sizeof(struct container), 0}};
+/* The result's header, and the container without code. */
+struct heads {
+	struct container result;
+	struct entry_container bound;
+};
+
+_Static_assert(sizeof(struct heads) % 8 == 0, "containers begin at multiples of 8");
+
+static void init_entry(struct entry_container *c, enum fatbin_kind kind, size_t bytes)
+{
+	c->head = (struct container){FATBIN_MAGIC, 1, sizeof(c->head), sizeof(*c) - sizeof(c->head) + bytes};
+	c->kind = kind | ENTRY_VERSION;
+	c->header_size = sizeof(*c) - sizeof(c->head);
+	c->bytes = bytes;
+	c->flags = FLAGS_LINUX_64;
+	c->options = offsetof(struct entry_container, option_offset) - sizeof(c->head);
+	c->option_offset = offsetof(struct entry_container, option) - sizeof(c->head);
+}
 
 static bool is_link(void *state)
 {
@@ -99,54 +115,40 @@ static void free_link(struct link *l)
 	free(l);
 }
 
-/* The number behind a directive; 0: it is not there. */
-static unsigned int directive(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-
-	return at ? (unsigned int)strtoul(at + strlen(name), NULL, 10) : 0;
-}
-
-/* `max_registers`: 0, or a bound that the whole result then has. */
-static CUresult append_bounded_text(struct link *l, const char *data, size_t bytes, unsigned int max_registers)
+/* As -rdc=true leaves it. The entry is for any device: the text itself says for which one, and is asked. */
+static CUresult append_text(struct link *l, const char *data, size_t bytes)
 {
 	size_t length = strnlen(data, bytes), room = (length + 8) & ~(size_t)7;
-	struct ptx_container *c = calloc(1, sizeof(*c) + room);
+	struct entry_container *c = calloc(1, sizeof(*c) + room);
 	CUresult result;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	init_entry(c, FATBIN_PTX, room);
+	c->option_bytes = (uint32_t)snprintf(c->option, sizeof(c->option), "--compile-only");
 	memcpy(c->text, data, length);
-	c->head = (struct container){FATBIN_MAGIC, 1, sizeof(c->head), sizeof(*c) - sizeof(c->head) + room};
-	c->kind = ENTRY_PTX;
-	c->header_size = sizeof(*c) - sizeof(c->head);
-	c->bytes = room;
-	c->major = (uint16_t)directive(c->text, ".version ");
-	c->sm = directive(c->text, ".target sm_");
-	c->flags = FLAGS_LINUX_64;
-	c->options = offsetof(struct ptx_container, option_offset) - sizeof(c->head);
-	c->option_offset = offsetof(struct ptx_container, option) - sizeof(c->head);
-	c->option_bytes =
-		(uint32_t)snprintf(c->option, sizeof(c->option),
-				   max_registers ? "--compile-only -maxrregcount=%u" : "--compile-only", max_registers);
 	result = append(l, c, sizeof(*c) + room);
 	free(c);
 	return result;
 }
 
-static CUresult append_text(struct link *l, const char *data, size_t bytes)
+static CUresult append_heads(struct link *l)
 {
-	return append_bounded_text(l, data, bytes, 0);
+	struct heads heads = {.result = {FATBIN_MAGIC, 1, sizeof(heads.result), 0}};
+
+	init_entry(&heads.bound, FATBIN_OPTIONS, 0);
+	return append(l, &heads, sizeof(heads));
 }
 
-/* A text without code carries the bound of the options. */
-static CUresult append_bound(struct link *l)
+/* What is behind the header counts as the result's entries. */
+static void finish_heads(struct link *l)
 {
-	static const char nothing[] = ".version 6.4\n.target sm_70\n.address_size 64\n";
+	struct heads *heads = (struct heads *)(void *)l->data;
 
-	if (!l->max_registers)
-		return CUDA_SUCCESS;
-	return append_bounded_text(l, nothing, sizeof(nothing), l->max_registers);
+	heads->result.size = l->bytes - sizeof(heads->result);
+	if (l->max_registers)
+		heads->bound.option_bytes = (uint32_t)snprintf(heads->bound.option, sizeof(heads->bound.option),
+							       "-maxrregcount=%u", l->max_registers);
 }
 
 /* What NVRTC gives for machine code where nothing runs that (the guest's compute-cache.c). */
@@ -230,7 +232,7 @@ CUresult softgpu_cuLinkCreate_v2(unsigned int numOptions, void *options, void *o
 	if (result == CUDA_SUCCESS)
 		l->max_registers = softgpu_jit_max_registers(numOptions, options, optionValues);
 	if (result == CUDA_SUCCESS)
-		result = append(l, heads, sizeof(heads));
+		result = append_heads(l);
 	if (result == CUDA_SUCCESS)
 		result = softgpu_enter(&context);
 	if (result == CUDA_SUCCESS)
@@ -276,10 +278,10 @@ static CUresult link_all(const struct link *l)
 	struct softgpu_image image;
 	CUresult result;
 
-	if (l->bytes == sizeof(heads))
+	if (l->bytes == sizeof(struct heads))
 		return CUDA_ERROR_INVALID_VALUE;
-	vcuda_cpu_set_image_bound(l->bytes - sizeof(heads[0]));
-	result = softgpu_image_read(l->data + sizeof(heads[0]), &image);
+	vcuda_cpu_set_image_bound(l->bytes - sizeof(struct container));
+	result = softgpu_image_read(l->data + sizeof(struct container), &image);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = softgpu_program_parse(&image, &program);
@@ -292,21 +294,16 @@ static CUresult link_all(const struct link *l)
 CUresult softgpu_cuLinkComplete(void *state, void *cubinOut, void *sizeOut)
 {
 	struct link *l = state;
-	struct container *head;
 	CUresult result;
 
 	if (!is_link(state))
 		return CUDA_ERROR_INVALID_HANDLE;
 	softgpu_jit_log_resume(&l->log);
 	result = link_all(l);
-	if (result == CUDA_SUCCESS && !l->complete)
-		result = append_bound(l);
 	softgpu_jit_log_end(&l->log);
 	if (result != CUDA_SUCCESS)
 		return result;
-	l->complete = true;
-	head = (struct container *)(void *)l->data;
-	head->size = l->bytes - sizeof(*head);
+	finish_heads(l);
 	*(void **)cubinOut = l->data;
 	*(size_t *)sizeOut = l->bytes;
 	return CUDA_SUCCESS;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The software GPU's linker: what is said of a part when it is added, and what only of the whole. */
+/*
+ * The software GPU's linker: what is said of a part when it is added, and what only of the whole.
+ *
+ * usage: test-backend-cpu-link [COMPUTE_CAPABILITY]
+ */
 #include "softgpu/test/backend-cpu-test.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+#define HEAD ".version 7.0\n.target sm_60\n.address_size 64\n"
 
 static const char defines[] = HEAD ".visible .global .align 4 .u32 shared_one = 3;\n";
 static const char uses[] =
@@ -77,6 +81,8 @@ static void test_parts(void **state)
 	assert_int_equal(add_text(link, "hello, this is no program\n"), CUDA_ERROR_INVALID_PTX);
 	assert_int_equal(add_text(link, ".version 7.0\n.target sm_131\n.address_size 64\n"),
 			 CUDA_ERROR_NO_BINARY_FOR_GPU);
+	/* what a comment says counts for nothing */
+	assert_int_equal(add_text(link, "// .version 1.0, .target sm_131 and so on\n" HEAD), CUDA_SUCCESS);
 	/* text in place of machine code */
 	assert_int_equal(add(link, CU_JIT_INPUT_CUBIN, defines, sizeof(defines), "c"), CUDA_SUCCESS);
 	assert_int_equal(add(link, CU_JIT_INPUT_CUBIN, "\177ELF", 4, "c"), CUDA_ERROR_NOT_SUPPORTED);
@@ -147,7 +153,7 @@ static struct container container(unsigned int kind, const char *text)
 	c.entry[1] = offsetof(struct container, text) - 16;
 	c.entry[2] = sizeof(c.text);
 	c.entry[5] = offsetof(struct container, option_offset) - 16;
-	c.entry[7] = 70;
+	c.entry[7] = 60;
 	c.option_offset = offsetof(struct container, option) - 16;
 	c.option_bytes = sizeof("--compile-only") - 1;
 	strcpy(c.option, "--compile-only");
@@ -240,16 +246,41 @@ static void test_objects(void **state)
 	assert_int_equal(cuda->cuLinkDestroy(link), CUDA_SUCCESS);
 }
 
-int main(void)
+/* A part of NVIDIA's device library, which this back end has for each device. */
+static void test_device_runtime(void **state)
+{
+	static const char calls[] =
+		HEAD ".extern .func (.param .b64 r) __cuda_syscall_CGS_get_intrinsic_handle (.param .b32 a);\n"
+		     ".visible .entry handle(.param .u64 p)\n{\n.reg .b64 %l<2>;\nld.param.u64 %l0, [p];\n"
+		     "{ .param .b32 a; .param .b64 r; st.param.b32 [a], 1;\n"
+		     "call.uni (r), __cuda_syscall_CGS_get_intrinsic_handle, (a); ld.param.b64 %l1, [r]; }\n"
+		     "st.global.u64 [%l0], %l1;\nret;\n}\n";
+	void *link = create(0, NULL, NULL);
+	CUdeviceptr p = alloc(8);
+	void *params[] = {&p};
+	uint64_t handle = 1;
+	CUmodule module;
+
+	assert_int_equal(add_text(link, calls), CUDA_SUCCESS);
+	module = load_linked(link);
+	assert_int_equal(cuda->cuLinkDestroy(link), CUDA_SUCCESS);
+	assert_int_equal(launch(function(module, "handle"), 1, 1, NULL, params), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(&handle, p, 8), CUDA_SUCCESS);
+	assert_int_equal(handle, 0);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_parts),
-		IN_CONTEXT(test_whole),
-		IN_CONTEXT(test_fatbins),
-		IN_CONTEXT(test_objects),
+		IN_CONTEXT(test_parts),   IN_CONTEXT(test_whole),          IN_CONTEXT(test_fatbins),
+		IN_CONTEXT(test_objects), IN_CONTEXT(test_device_runtime),
 	};
 
 	start_device();
-	init_device();
+	if (argc > 1)
+		setenv("VCUDA_CPU_COMPUTE", argv[1], 1);
+	if (cuda->cuInit(0) != CUDA_SUCCESS)
+		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,18 @@
  */
 #include "softgpu/test/backend-cpu-test.h"
 
+#include "softgpu/module/image.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define HEAD ".version 7.0\n.target sm_60\n.address_size 64\n"
 #define ENTRY(name, tuning) ".visible .entry " name "() " tuning "\n{\n.reg .b32 %r<100>;\nret;\n}\n"
 
-static const char text[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n" ENTRY("plain", "") ENTRY("bound", ".maxnreg 40")
-		ENTRY("threads", ".maxntid 1024, 1, 1") ENTRY("two", ".maxntid 1024, 1, 1 .minnctapersm 2")
-			ENTRY("odd", ".maxntid 33, 3, 1 .minnctapersm 9") ENTRY("few", ".maxntid 96 .minnctapersm 3")
-				ENTRY("impossible", ".maxntid 1024 .minnctapersm 65");
+static const char text[] = HEAD ENTRY("plain", "") ENTRY("bound", ".maxnreg 40") ENTRY("threads", ".maxntid 1024, 1, 1")
+	ENTRY("two", ".maxntid 1024, 1, 1 .minnctapersm 2") ENTRY("odd", ".maxntid 33, 3, 1 .minnctapersm 9")
+		ENTRY("few", ".maxntid 96 .minnctapersm 3") ENTRY("impossible", ".maxntid 1024 .minnctapersm 65");
 
 static const char *const names[] = {"plain", "bound", "threads", "two", "odd", "few", "impossible"};
 
@@ -110,6 +112,32 @@ static void test_link(void **state)
 	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
 }
 
+/* A link has room for so many texts, with a bound or without. */
+static void test_link_of_many(void **state)
+{
+	CUjit_option option = CU_JIT_MAX_REGISTERS;
+	void *value = (void *)36, *link;
+	char variable[100], *image;
+	CUmodule module;
+	size_t bytes;
+
+	assert_int_equal(cuda->cuLinkCreate_v2(1, &option, &value, &link), CUDA_SUCCESS);
+	for (int i = 0; i < SOFTGPU_IMAGE_TEXTS - 1; i++) {
+		bytes = (size_t)snprintf(variable, sizeof(variable), HEAD ".visible .global .u32 v%d;\n", i);
+		assert_int_equal(
+			cuda->cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, variable, bytes + 1, "v", 0, NULL, NULL),
+			CUDA_SUCCESS);
+	}
+	assert_int_equal(cuda->cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)text, sizeof(text), "t", 0, NULL, NULL),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuda->cuLinkComplete(link, &image, &bytes), CUDA_SUCCESS);
+	vcuda_cpu_set_image_bound(bytes - 16);
+	assert_int_equal(cuda->cuModuleLoadData(&module, image + 16), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuLinkDestroy(link), CUDA_SUCCESS);
+	expect(module, 36);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+}
+
 /* As nvcc -maxrregcount makes it. */
 static void expect_fatbin(const char *options, int bound)
 {
@@ -124,7 +152,7 @@ static void expect_fatbin(const char *options, int bound)
 	c.entry[1] = (uint32_t)((char *)c.text - (char *)c.entry);
 	c.entry[2] = sizeof(c.text);
 	c.entry[5] = (uint32_t)((char *)&c.option_offset - (char *)c.entry);
-	c.entry[7] = 70;
+	c.entry[7] = 60;
 	c.option_offset = (uint32_t)(c.option - (char *)c.entry);
 	c.option_bytes = (uint32_t)snprintf(c.option, sizeof(c.option), "%s", options);
 	memcpy(c.text, text, sizeof(text));
@@ -144,16 +172,17 @@ static void test_fatbins(void **state)
 	expect_fatbin("", 64);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(test_directives),
-		IN_CONTEXT(test_options),
-		IN_CONTEXT(test_link),
-		IN_CONTEXT(test_fatbins),
+		IN_CONTEXT(test_directives),   IN_CONTEXT(test_options), IN_CONTEXT(test_link),
+		IN_CONTEXT(test_link_of_many), IN_CONTEXT(test_fatbins),
 	};
 
 	start_device();
-	init_device();
+	if (argc > 1)
+		setenv("VCUDA_CPU_COMPUTE", argv[1], 1);
+	if (cuda->cuInit(0) != CUDA_SUCCESS)
+		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
