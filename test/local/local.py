@@ -431,6 +431,8 @@ def conditionals():
     """Graphs with conditional nodes, against what CUDA's documentation says of them."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"))
     check(r.returncode == 0 and r.stdout.startswith("conditionals: 0 of "), f"{r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"), "ask")
+    check(r.returncode == 0 and "conditionals: 0 of " in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def device_printf():

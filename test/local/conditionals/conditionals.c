@@ -2,6 +2,11 @@
 /*
  * Conditional nodes of graphs: IF with ELSE, WHILE, SWITCH, nested, captured, updated. The program knows nothing but
  * CUDA, and counts the probes that fail.
+ *
+ * usage: conditionals [PROBE...] | conditionals ask [QUESTION] | conditionals endless SHAPE [wait]
+ *
+ * `ask` prints what the driver does where the documentation does not say it. NVIDIA's driver does not know
+ * cudaGraphSetConditional(): CUDADEVRT is then a file libcudadevrt.a of a toolkit, which is linked.
  */
 #include <stddef.h>
 
@@ -35,6 +40,29 @@ static const char ptx[] =
 static CUmodule module;
 static CUdeviceptr memory; /* WORDS of 4 bytes */
 static bool failed;        /* the probe */
+
+/* What it calls of a library is in `library`. */
+static void link_with(CUmodule *to, const char *library)
+{
+	CUlinkState link;
+	size_t bytes;
+	void *image;
+
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "ptx", 0, NULL, NULL));
+	OK(cuLinkAddFile_v2(link, CU_JIT_INPUT_LIBRARY, library, 0, NULL, NULL));
+	OK(cuLinkComplete(link, &image, &bytes));
+	OK(cuModuleLoadData(to, image));
+	OK(cuLinkDestroy(link));
+}
+
+static void load(CUmodule *to)
+{
+	if (getenv("CUDADEVRT"))
+		link_with(to, getenv("CUDADEVRT"));
+	else
+		OK(cuModuleLoadData(to, ptx));
+}
 
 void expect(bool right, const char *what, int line)
 {
@@ -344,7 +372,7 @@ static void module_goes(void)
 	CUgraph body, g;
 	CUgraphExec e;
 
-	OK(cuModuleLoadData(&module, ptx));
+	load(&module);
 	g = loop(NULL, &body);
 	e = instantiate(g);
 	put(0, 200);
@@ -407,13 +435,19 @@ int main(int argc, char **argv)
 	CUcontext context;
 
 	setvbuf(stdout, NULL, _IONBF, 0);
+	if (argc == 2 && !strcmp(argv[1], "ask"))
+		return ask_all(argv[0]);
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
-	OK(cuModuleLoadData(&module, ptx));
+	load(&module);
 	OK(cuMemAlloc_v2(&memory, 4u * WORDS));
 	if (argc > 2 && !strcmp(argv[1], "endless"))
 		return endless(argv[2], argc > 3);
+	if (argc > 2 && !strcmp(argv[1], "ask")) {
+		OK(cuMemsetD32_v2(memory, 0, WORDS));
+		return ask(argv[2]);
+	}
 	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
 		if (!is_wanted(argc, argv, probes[i].name))
 			continue;

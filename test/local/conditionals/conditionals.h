@@ -50,6 +50,13 @@ void run(CUgraph g, unsigned int times);
  */
 int endless(const char *shape, bool wait);
 
+/*
+ * conditionals-ask.c: one question, or all in processes of their own, of the program's name. One line of the answer for
+ * each. The exit status: 0 if each has an answer, right or wrong.
+ */
+int ask(const char *name);
+int ask_all(const char *program);
+
 /* The probes of conditionals-life.c. */
 void asynchronous(void);
 void two_streams(void);
