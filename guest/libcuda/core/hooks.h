@@ -61,6 +61,9 @@ static inline const struct libcuda_mirror_ops *libcuda_mirror_ops(void)
 /* Pinned memory of a context, until the context ends. memory/pinned.c */
 extern CUresult (*libcuda_hook_pinned)(struct libcuda_context *context, void **memory, size_t bytes);
 
+/* cuInit has succeeded for the first time: from now on calls may be made. trace/trace.c */
+extern void (*libcuda_hook_open)(void);
+
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
 extern void (*libcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/hooks.h"
 #include "core/output.h"
 #include "core/request.h"
 #include "core/thread.h"
@@ -123,6 +124,8 @@ static CUresult connect_locked(void)
 		if (result != CUDA_SUCCESS)
 			return result;
 		atomic_store(&libcuda_ready, true);
+		if (libcuda_hook_open)
+			libcuda_hook_open();
 		vcuda_trace_point("libcuda: is ready");
 		say_where();
 	}

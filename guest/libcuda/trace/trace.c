@@ -16,6 +16,44 @@
 
 static struct libcuda_trace_file lines, summary;
 static bool prints_lines, prints_summary;
+static _Atomic bool is_open;
+
+/* ---- the table of entry points ---- */
+
+/* Calls may be under way. */
+static void fill(void (*const *with)(void))
+{
+	for (unsigned int i = 0; i < libcuda_trace_call_count; i++)
+		atomic_store_explicit(&libcuda_trace_jump[i], with[i], memory_order_release);
+}
+
+static bool is_traced(void)
+{
+	return prints_lines || prints_summary;
+}
+
+static void close_entries(void)
+{
+	atomic_store(&is_open, false);
+	if (!is_traced())
+		fill(libcuda_trace_closed);
+}
+
+/* cuInit has succeeded for the first time: a child has to do without. */
+static void open_entries(void)
+{
+	pthread_atfork(NULL, NULL, close_entries);
+	atomic_store(&is_open, true);
+	if (!is_traced())
+		fill(libcuda_trace_plain);
+}
+
+bool libcuda_trace_is_open(void)
+{
+	return atomic_load_explicit(&is_open, memory_order_acquire);
+}
+
+/* ---- calls ---- */
 
 void libcuda_trace_enter(struct libcuda_trace *t)
 {
@@ -107,9 +145,10 @@ __attribute__((constructor)) static void start(void)
 {
 	prints_lines = libcuda_trace_file_open(&lines, "VCUDA_TRACE");
 	prints_summary = libcuda_trace_file_open(&summary, "VCUDA_STATS") && libcuda_trace_summary_start();
-	if (!prints_lines && !prints_summary)
+	libcuda_hook_open = open_entries;
+	if (!is_traced())
 		return;
-	memcpy(libcuda_trace_jump, libcuda_trace_traced, libcuda_trace_call_count * sizeof(libcuda_trace_jump[0]));
+	fill(libcuda_trace_traced);
 	if (prints_lines)
 		libcuda_hook_note = note;
 	if (prints_summary)

@@ -3,13 +3,16 @@
  * Tracing: a line for each call that the application makes (VCUDA_TRACE), and a table of all when the process exits
  * (VCUDA_STATS). Each names a file that is appended to, or is 1 or -: standard error; without it, empty or 0: off.
  *
- * Every exported function is one jump through a table to the function itself, which is called vcuda_do_NAME. Tracing
- * fills the table with functions that note the call around it. All of this is generated (trace.py), so that no
- * function can be forgotten; the library's own calls of such functions pass it by.
+ * Every exported function is one jump through a table to the function itself, which is called vcuda_do_NAME. Before
+ * cuInit, and in a child that was forked after it, the table has that of before-init.txt only, and for all others a
+ * function that gives CUDA_ERROR_NOT_INITIALIZED. Tracing fills the table with functions that note the call around it.
+ * All of this is generated (trace.py), so that no function can be forgotten; the library's own calls of such functions
+ * pass it by.
  */
 #ifndef VCUDA_TRACE_H
 #define VCUDA_TRACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,12 +58,17 @@ struct libcuda_trace {
 
 /* ---- generated ---- */
 
-extern void (*libcuda_trace_jump[])(void);
+extern void (*_Atomic libcuda_trace_jump[])(void);
+extern void (*const libcuda_trace_closed[])(void); /* before cuInit */
+extern void (*const libcuda_trace_plain[])(void);
 extern void (*const libcuda_trace_traced[])(void);
 extern const struct libcuda_trace_call libcuda_trace_calls[];
 extern const unsigned int libcuda_trace_call_count;
 
 /* ---- trace.c ---- */
+
+/* Whether cuInit has succeeded, in this process. */
+bool libcuda_trace_is_open(void);
 
 void libcuda_trace_enter(struct libcuda_trace *t);
 void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values);

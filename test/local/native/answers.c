@@ -4,7 +4,10 @@
  * opens the libraries by their names and so runs natively as well.
  *
  * usage: answers texts errors.txt | answers early libcuda.so.1.txt | answers codes | answers visible |
- *        answers addresses proc-addresses.txt
+ *        answers addresses proc-addresses.txt | answers record-early libcuda.so.1.txt
+ *
+ * record-early prints a line for each function of the list: its name, and its codes before cuInit with five kinds of
+ * arguments; -1: the process ended.
  *
  * Exit status 0: every probe got the expected answer. Each other one has a line on standard output.
  */
@@ -90,33 +93,91 @@ static bool is_early(const char *name)
 	return strncmp(name, "cudbg", 5) == 0;
 }
 
-static void call_early(const void *name, void *result)
-{
-	int (*call)(long, ...) = (int (*)(long, ...))function(cuda, name);
+/* The arguments of each call: nothing but zeros, ones or places to write to, or these in turns. */
+enum { ARGUMENTS = 12, PATTERNS = 5 };
 
-	*(int *)result = call(0L, 0L, 0L, 0L, 0L, 0L, 0L, 0L, 0L, 0L, 0L, 0L);
+static long argument(int pattern, int i)
+{
+	static _Alignas(64) char places[ARGUMENTS][8192];
+	const long place = (long)(uintptr_t)places[i];
+
+	switch (pattern) {
+	case 0:
+		return 0;
+	case 1:
+		return 1;
+	case 2:
+		return place;
+	default:
+		return i % 2 == pattern % 2 ? place : 0;
+	}
 }
 
-/* Each call, with nothing but zeros. One that is not implemented says so. */
-static void early(const char *path)
+struct early_call {
+	const char *name;
+	int pattern;
+};
+
+static void call_early(const void *with, void *result)
+{
+	const struct early_call *c = with;
+	int (*call)(long, ...) = (int (*)(long, ...))function(cuda, c->name);
+	long a[ARGUMENTS];
+
+	for (int i = 0; i < ARGUMENTS; i++)
+		a[i] = argument(c->pattern, i);
+	alarm(10);
+	*(int *)result = call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
+}
+
+/* -1: the process ended otherwise. */
+static int code_of_early(const char *name, int pattern)
+{
+	const struct early_call c = {name, pattern};
+	int result;
+
+	return in_child(call_early, &c, &result, sizeof(result)) ? result : -1;
+}
+
+static void expect_not_initialized(const char *name)
+{
+	char what[192];
+
+	for (int pattern = 0; pattern < PATTERNS; pattern++) {
+		snprintf(what, sizeof(what), "%s, arguments %d", name, pattern);
+		expect(what, code_of_early(name, pattern), CUDA_ERROR_NOT_INITIALIZED);
+	}
+}
+
+static void print_early(const char *name)
+{
+	printf("%s", name);
+	for (int pattern = 0; pattern < PATTERNS; pattern++)
+		printf(" %d", code_of_early(name, pattern));
+	printf("\n");
+}
+
+/* Each name of a list that the library exports. Those that are no calls are data or the debugger's. */
+static void each_exported(const char *path, void (*ask)(const char *name))
 {
 	char line[512], name[128];
 	FILE *f = fopen(path, "r");
-	int result;
 
 	if (!f) {
 		perror(path);
 		exit(2);
 	}
-	while (fgets(line, sizeof(line), f)) {
-		if (line[0] == '#' || sscanf(line, "%127s", name) != 1 || is_early(name))
-			continue;
-		if (!in_child(call_early, name, &result, sizeof(result)))
-			result = -1;
-		if (result != CUDA_ERROR_NOT_SUPPORTED)
-			expect(name, result, CUDA_ERROR_NOT_INITIALIZED);
-	}
+	while (fgets(line, sizeof(line), f))
+		if (line[0] != '#' && sscanf(line, "%127s", name) == 1 && strncmp(name, "cudbg", 5) &&
+		    dlsym(cuda, name))
+			ask(name);
 	fclose(f);
+}
+
+static void early_but_exceptions(const char *name)
+{
+	if (!is_early(name))
+		expect_not_initialized(name);
 }
 
 /* ---- codes ---- */
@@ -341,13 +402,16 @@ int main(int argc, char **argv)
 {
 	cuda = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!cuda || argc < 2) {
-		fprintf(stderr, "%s\n", cuda ? "usage: answers texts|early|codes|visible|addresses [FILE]" : dlerror());
+		fprintf(stderr, "%s\n",
+			cuda ? "usage: answers texts|early|record-early|codes|visible|addresses [FILE]" : dlerror());
 		return 2;
 	}
 	if (!strcmp(argv[1], "texts") && argc == 3)
 		texts(argv[2]);
 	else if (!strcmp(argv[1], "early") && argc == 3)
-		early(argv[2]);
+		each_exported(argv[2], early_but_exceptions);
+	else if (!strcmp(argv[1], "record-early") && argc == 3)
+		return each_exported(argv[2], print_early), 0;
 	else if (!strcmp(argv[1], "codes"))
 		codes();
 	else if (!strcmp(argv[1], "addresses") && argc == 3)
