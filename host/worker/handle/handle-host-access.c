@@ -179,21 +179,21 @@ static void log_loss(const struct access *a, CUdevice dev, CUresult result)
 /* After an error the access is as it was. */
 static CUresult set_device(struct worker_session *s, struct access *a, CUdevice dev, uint8_t flags)
 {
-	bool was_registered = a->context, gets = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	CUdevice home = a->home;
-	uint8_t before = a->flags[dev];
+	struct access next = *a;
 	CUresult result, again;
 
-	a->flags[dev] = flags;
-	result = fit(s, a, gets ? dev : -1);
-	if (result == CUDA_SUCCESS)
+	next.flags[dev] = flags;
+	result = fit(s, &next, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? dev : -1);
+	if (result == CUDA_SUCCESS) {
+		*a = next;
 		return result;
-	a->flags[dev] = before;
-	if (!was_registered || a->context)
+	}
+	if (!a->context || next.context)
 		return result;
-	again = resume(s, a, home);
+	a->context = NULL;
+	again = resume(s, a, a->home);
 	if (again != CUDA_SUCCESS)
-		log_loss(a, home, again);
+		log_loss(a, a->home, again);
 	return result;
 }
 
