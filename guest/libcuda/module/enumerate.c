@@ -8,6 +8,7 @@
 #include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
+#include "module/function.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 
@@ -33,7 +34,7 @@ static CUresult names_of_library(const void *owner, uint32_t first, uint32_t blo
 
 static CUresult function_of_module(void **function, const void *owner, const char *name)
 {
-	return cuModuleGetFunction((CUfunction *)function, (CUmodule)owner, name);
+	return libcuda_module_list_function((CUfunction *)function, (CUmodule)owner, name);
 }
 
 static CUresult kernel_of_library(void **kernel, const void *owner, const char *name)

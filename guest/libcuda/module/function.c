@@ -358,9 +358,19 @@ VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 	return result;
 }
 
-static bool is_loaded(struct libcuda_function_entry *e)
+void libcuda_function_found(CUfunction handle)
 {
-	return !libcuda_loads_lazily() || atomic_load(&e->launched) || atomic_load(&e->loaded);
+	struct libcuda_function *f = libcuda_function_of(libcuda_object_find(LIBCUDA_OBJECT_FUNCTION, handle));
+
+	if (f)
+		atomic_store(&f->found, true);
+}
+
+static bool is_loaded(CUfunction handle, struct libcuda_function_entry *e)
+{
+	struct libcuda_function *f = libcuda_function_of(libcuda_object_find(LIBCUDA_OBJECT_FUNCTION, handle));
+
+	return !libcuda_loads_lazily() || (f && atomic_load(&f->found)) || atomic_load(&e->launched) || atomic_load(&e->loaded);
 }
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
@@ -374,6 +384,6 @@ VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction h
 		return CUDA_ERROR_INVALID_VALUE;
 	result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
 	if (result == CUDA_SUCCESS)
-		*state = is_loaded(e) ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+		*state = is_loaded(handle, e) ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
 	return result;
 }

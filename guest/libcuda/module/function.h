@@ -34,6 +34,7 @@ struct libcuda_function_entry {
 
 struct libcuda_function {
 	char *name;
+	_Atomic bool found; /* by its name or kernel, for which NVIDIA's driver loads it; a list of functions does not */
 	_Atomic(struct libcuda_function_entry *) entries; /* grows at its head; read without a lock */
 };
 
@@ -49,6 +50,12 @@ static inline struct libcuda_function *libcuda_function_of(const struct libcuda_
  */
 CUresult libcuda_function_add(enum libcuda_object_kind kind, const void *handle, struct libcuda_context *context,
 			      const void *parent, const char *name);
+
+/* cuModuleGetFunction() for a list, which does not load the function. */
+CUresult libcuda_module_list_function(CUfunction *function, CUmodule module, const char *name);
+
+/* Notes that a program has found a function. */
+void libcuda_function_found(CUfunction handle);
 
 /* Whether functions are loaded at their first use: CUDA_MODULE_LOADING. */
 bool libcuda_loads_lazily(void);

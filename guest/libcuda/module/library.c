@@ -262,7 +262,9 @@ VCUDA_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 	if (result == CUDA_SUCCESS)
 		result = libcuda_function_add(LIBCUDA_OBJECT_FUNCTION, *function, libcuda_context_current(),
 					      (void *)(uintptr_t)o->parent, libcuda_function_of(o)->name);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		libcuda_function_found(*function);
 		atomic_store(&e->function, *function);
+	}
 	return result;
 }

@@ -105,7 +105,7 @@ VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 }
 
 /* Functions and variables are of the module's context, which need not be the current one. */
-VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+CUresult libcuda_module_list_function(CUfunction *function, CUmodule module, const char *name)
 {
 	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
@@ -123,6 +123,15 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 	if (result != CUDA_SUCCESS)
 		return result;
 	return libcuda_function_add(LIBCUDA_OBJECT_FUNCTION, *function, home, module, name);
+}
+
+VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+	CUresult result = libcuda_module_list_function(function, module, name);
+
+	if (result == CUDA_SUCCESS)
+		libcuda_function_found(*function);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
