@@ -153,13 +153,16 @@ const struct softgpu_range *softgpu_range_before(uint64_t address)
 	return i ? &table[i - 1] : NULL;
 }
 
-bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
+/* As softgpu_range_spans(); `*reached`: the bytes that are there, all of them if so. */
+static bool spans(uint64_t address, uint64_t bytes, bool write, uint64_t *reached)
 {
+	*reached = 0;
 	for (size_t i = first_behind(address); i < count && address >= table[i].start; i++) {
 		uint64_t here = table[i].start + table[i].size - address;
 
 		if (table[i].kind == SOFTGPU_ARRAY_MEMORY || (write && !table[i].copy_writes))
 			return false;
+		*reached += bytes < here ? bytes : here;
 		if (bytes <= here)
 			return true;
 		if (table[i].kind != SOFTGPU_MAPPED || i + 1 == count || table[i + 1].kind != SOFTGPU_MAPPED)
@@ -168,6 +171,21 @@ bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
 		bytes -= here;
 	}
 	return false;
+}
+
+bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write)
+{
+	uint64_t reached;
+
+	return spans(address, bytes, write, &reached);
+}
+
+uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes)
+{
+	uint64_t reached;
+
+	spans(address, bytes, false, &reached);
+	return reached;
 }
 
 bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write)

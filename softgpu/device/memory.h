@@ -47,6 +47,9 @@ const struct softgpu_range *softgpu_range_before(uint64_t address);
  */
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 
+/* How many of the bytes from `address` on, of `bytes` at most, spans() allows to read. */
+uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes);
+
 /* Whether all of it is memory that lies in one piece, and that kernels may write if that is wanted; several allocations
  * may make it up. */
 bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write);

@@ -151,6 +151,20 @@ static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width
 	return CUDA_SUCCESS;
 }
 
+/*
+ * One row. It may go on behind its allocation: NVIDIA's driver creates such textures, and programs size them generously.
+ * What is behind has no texels, and reads as zero.
+ */
+static CUresult take_linear(struct texture *t, CUdeviceptr address, size_t bytes)
+{
+	uint32_t texel = t->ptx.texel_bytes;
+
+	t->ptx.linear_memory = true;
+	if (bytes / texel > SOFTGPU_MAX_LINEAR)
+		return CUDA_ERROR_INVALID_VALUE;
+	return take_memory(t, address, softgpu_range_reach(address, bytes) / texel, 1, 0);
+}
+
 static CUresult take_resource(struct CUctx_st *c, struct texture *t, const CUDA_RESOURCE_DESC *r)
 {
 	struct CUmipmappedArray_st *mipmapped;
@@ -174,10 +188,7 @@ static CUresult take_resource(struct CUctx_st *c, struct texture *t, const CUDA_
 		result = set_format(&t->ptx, r->res.linear.format, r->res.linear.numChannels);
 		if (result != CUDA_SUCCESS)
 			return result;
-		t->ptx.linear_memory = true;
-		if (r->res.linear.sizeInBytes / t->ptx.texel_bytes > SOFTGPU_MAX_LINEAR)
-			return CUDA_ERROR_INVALID_VALUE;
-		return take_memory(t, r->res.linear.devPtr, r->res.linear.sizeInBytes / t->ptx.texel_bytes, 1, 0);
+		return take_linear(t, r->res.linear.devPtr, r->res.linear.sizeInBytes);
 	case CU_RESOURCE_TYPE_PITCH2D:
 		result = set_format(&t->ptx, r->res.pitch2D.format, r->res.pitch2D.numChannels);
 		if (result != CUDA_SUCCESS)

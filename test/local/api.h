@@ -68,4 +68,14 @@ void api_frames(void);
 void api_vectors(void);
 void api_capture_modes(void);
 
+/* Whether device 0 is the software GPU, which has limits and answers of its own. */
+static inline bool is_software(void)
+{
+	CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
+	char name[256];
+
+	OK(cuDeviceGetName(name, sizeof(name), 0));
+	return strstr(name, "Software") != NULL;
+}
+
 #endif

@@ -38,6 +38,12 @@ static const char ptx[] =
 	"cvt.rn.f32.u32 %f1, %r1;\nfma.rn.f32 %f1, %f1, 0f3E800000, 0f3E800000;\nmov.f32 %f2, 0f3FC00000;\n"
 	"tex.2d.v4.f32.f32 {%f3, %f4, %f5, %f6}, [%l2, {%f1, %f2}];\n"
 	"mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l1, %l1, %l3;\nst.global.f32 [%l1], %f3;\nret;\n}\n"
+	/* out[tid] = texture[tid + first] */
+	".visible .entry element(.param .u64 p_out, .param .u64 p_texture, .param .u32 p_first)\n{\n"
+	".reg .b32 %r<3>;\n.reg .f32 %f<5>;\n.reg .b64 %l<4>;\n"
+	"ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_texture];\nld.param.u32 %r2, [p_first];\nmov.u32 %r1, %tid.x;\n"
+	"mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l1, %l1, %l3;\nadd.s32 %r1, %r1, %r2;\n"
+	"tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l2, {%r1}];\nst.global.f32 [%l1], %f1;\nret;\n}\n"
 	/* surface(tid, 0) += 1000 */
 	".visible .entry change(.param .u64 p_surface)\n{\n"
 	".reg .b32 %r<4>;\n.reg .f32 %f<2>;\n.reg .b64 %l<2>;\n"
@@ -309,6 +315,43 @@ static void integers(void)
 	}
 }
 
+/* A texture that goes on behind its allocation: convolutionFFT2D of NVIDIA's samples has one. What is there is a GPU's own. */
+static void long_row(void)
+{
+	enum { TEXELS = 1024 };
+	CUDA_RESOURCE_DESC r = {.resType = CU_RESOURCE_TYPE_LINEAR}, got;
+	CUDA_TEXTURE_DESC t = {.addressMode = {CU_TR_ADDRESS_MODE_WRAP}, .filterMode = CU_TR_FILTER_MODE_LINEAR};
+	float texels[TEXELS], out[32];
+	unsigned int first = TEXELS - 16;
+	CUtexObject texture;
+	CUdeviceptr p, to;
+
+	for (int n = 0; n < TEXELS; n++)
+		texels[n] = (float)(n + 1);
+	OK(cuMemAlloc_v2(&p, sizeof(texels)));
+	OK(cuMemAlloc_v2(&to, sizeof(out)));
+	OK(cuMemcpyHtoD_v2(p, texels, sizeof(texels)));
+	r.res.linear.devPtr = p;
+	r.res.linear.format = CU_AD_FORMAT_FLOAT;
+	r.res.linear.numChannels = 1;
+	r.res.linear.sizeInBytes = sizeof(texels) + 65536;
+	OK(cuTexObjectCreate(&texture, &r, &t, NULL));
+	OK(cuTexObjectGetResourceDesc(&got, texture));
+	CHECK(got.res.linear.sizeInBytes == r.res.linear.sizeInBytes);
+	OK(launch("element", 32, (void *[]){&to, &texture, &first}));
+	OK(cuMemcpyDtoH_v2(out, to, sizeof(out)));
+	for (unsigned int n = 0; n < 16; n++)
+		CHECK(out[n] == (float)(first + n + 1));
+	for (unsigned int n = 16; n < 32 && is_software(); n++)
+		CHECK(out[n] == 0);
+	OK(cuTexObjectDestroy(texture));
+	OK(cuMemFree_v2(p));
+	OK(cuMemFree_v2(to));
+	/* of memory that is none there is no texture */
+	if (is_software())
+		GIVES(cuTexObjectCreate(&texture, &r, &t, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* As NVIDIA's runtime of CUDA 13.0 answers on this driver. F: cudaErrorInvalidFilterSetting, N: InvalidNormSetting. */
 static void runtime_filters(void)
 {
@@ -432,6 +475,7 @@ int main(void)
 	copies();
 	objects();
 	integers();
+	long_row();
 	runtime_filters();
 	mipmaps();
 	runtime();

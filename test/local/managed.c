@@ -112,14 +112,6 @@ static void of_a_module(void)
 	}
 }
 
-static bool is_software(void)
-{
-	char name[256];
-
-	OK(cuDeviceGetName(name, sizeof(name), 0));
-	return strstr(name, "Software") != NULL;
-}
-
 static CUevent event;
 static uint32_t in_callback, *total_of;
 

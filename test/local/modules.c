@@ -114,14 +114,6 @@ static void add(CUlinkState link, const char *ptx)
 	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)ptx, strlen(ptx) + 1, "part", 0, NULL, NULL));
 }
 
-static bool is_software(void)
-{
-	char name[64];
-
-	OK(cuDeviceGetName(name, sizeof(name), 0));
-	return strstr(name, "Software") != NULL;
-}
-
 static void links(void)
 {
 	CUlinkState link;

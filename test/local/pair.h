@@ -44,13 +44,4 @@ static inline void hear(int from)
 	CHECK(read(from, &c, 1) == 1);
 }
 
-static inline bool is_software(void)
-{
-	CUresult cuDeviceGetName(char *name, int bytes, CUdevice device);
-	char name[256];
-
-	OK(cuDeviceGetName(name, sizeof(name), 0));
-	return strstr(name, "Software") != NULL;
-}
-
 #endif

@@ -18,6 +18,10 @@ PACKAGES = {
 }
 
 
+# Libraries of the toolkit that others need, as CMake's FindCUDAToolkit has them.
+NEEDED_BY = {"cusolver": ["cusparse", "cublas"], "cusparse": ["nvJitLink"]}
+
+
 class Failed(Exception):
     """A sample cannot be built; the text says why."""
 
@@ -121,7 +125,8 @@ def library_options(library):
         return ["-lcuda"]
     if library.startswith("/"):
         return [library]
-    return ["-l" + library.removeprefix("CUDA::").removeprefix("-l")]
+    name = library.removeprefix("CUDA::")
+    return [f"-l{word}" for word in [name, *(NEEDED_BY.get(name, []) if library.startswith("CUDA::") else [])]]
 
 
 def native_architectures():

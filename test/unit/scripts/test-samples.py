@@ -73,7 +73,7 @@ RECIPES = [
      [["nvcc", *[f"-gencode=arch=compute_{n},code=sm_{n}" for n in (75, 80, 90)], "-o", "k.fatbin", "-fatbin", "FOLDER/k.cu"]]),
 ]
 UNKNOWN = [("a command", "enable_language(Fortran)\n"), ("a way of list()", "list(SORT names)\n"), ("an if() without an end", "if(UNIX)\n")]
-COMMANDS = [("CUDA::cublas", ["-lcublas"]), ("CUDA::cuda_driver", ["-lcuda"]), ("CUDA::cudart", []), ("GL", ["-lGL"]),
+COMMANDS = [("CUDA::cublas", ["-lcublas"]), ("CUDA::cusolver", ["-lcusolver", "-lcusparse", "-lcublas"]), ("CUDA::cuda_driver", ["-lcuda"]), ("CUDA::cudart", []), ("GL", ["-lGL"]),
             ("OpenMP::OpenMP_CXX", ["-Xcompiler", "-fopenmp"]), ("/lib/libx.so", ["/lib/libx.so"])]
 LIMIT = "vcuda-cpu: cannot compile kernel k: line 3 of the PTX: launching kernels from a kernel is not supported"
 # (exit status, output, result)
