@@ -41,7 +41,8 @@ static const char ptx[] =
 	/* out[tid] = texture[tid + first] */
 	".visible .entry element(.param .u64 p_out, .param .u64 p_texture, .param .u32 p_first)\n{\n"
 	".reg .b32 %r<3>;\n.reg .f32 %f<5>;\n.reg .b64 %l<4>;\n"
-	"ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_texture];\nld.param.u32 %r2, [p_first];\nmov.u32 %r1, %tid.x;\n"
+	"ld.param.u64 %l1, [p_out];\nld.param.u64 %l2, [p_texture];\nld.param.u32 %r2, [p_first];\nmov.u32 %r1, "
+	"%tid.x;\n"
 	"mul.wide.u32 %l3, %r1, 4;\nadd.s64 %l1, %l1, %l3;\nadd.s32 %r1, %r1, %r2;\n"
 	"tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l2, {%r1}];\nst.global.f32 [%l1], %f1;\nret;\n}\n"
 	/* surface(tid, 0) += 1000 */
@@ -315,7 +316,8 @@ static void integers(void)
 	}
 }
 
-/* A texture that goes on behind its allocation: convolutionFFT2D of NVIDIA's samples has one. What is there is a GPU's own. */
+/* A texture that goes on behind its allocation: convolutionFFT2D of NVIDIA's samples has one. What is there is a GPU's
+ * own. */
 static void long_row(void)
 {
 	enum { TEXELS = 1024 };
