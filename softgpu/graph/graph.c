@@ -67,7 +67,8 @@ CUresult softgpu_cuGraphConditionalHandleCreate(void *pHandle_out, void *hGraph,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!has_room(c))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	handle = softgpu_condition_new(defaultLaunchValue);
+	/* Without a default a condition is 0 until a kernel sets it. */
+	handle = softgpu_condition_new(flags ? defaultLaunchValue : 0);
 	if (!handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->list[c->count++] = (struct softgpu_condition){handle, defaultLaunchValue, flags};

@@ -9,8 +9,8 @@
 
 #include "ops.h"
 
-/* Conditional nodes may be nested so deep. */
-#define SOFTGPU_MOST_NESTED 32
+/* Conditional nodes may be nested so deep: a level takes about 1 KiB of a thread's stack. */
+#define SOFTGPU_MOST_NESTED 256
 
 /* The conditions of a graph. What was instantiated from it has a list of its own, and keeps those of the graph. */
 struct softgpu_conditions {

@@ -324,7 +324,6 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->warned = &f->warned;
 	l->ptx.device = l;
 	l->ptx.print = print;
-	l->ptx.decide = softgpu_condition_set;
 	l->ptx.stray = stray;
 	l->ptx.is_known_stray = is_known_stray;
 	l->ptx.multiprocessors = softgpu_device()->threads;
@@ -406,6 +405,8 @@ static CUresult launch(struct CUctx_st *c, struct CUfunc_st *f, const struct sha
 	result = check_memory(l, s->cooperative);
 	if (result != CUDA_SUCCESS)
 		goto put_module;
+	/* Only a kernel of a graph sets conditions; in another one it faults. */
+	l->ptx.decide = stream->inner ? softgpu_condition_set : NULL;
 	l->ptx.cancel = &c->cancel;
 	if (ptx_binary_waits(l->ptx.binary))
 		let_wait(l, f, s);

@@ -428,11 +428,12 @@ def launches():
 
 
 def conditionals():
-    """Graphs with conditional nodes, against what CUDA's documentation says of them."""
+    """Graphs with conditional nodes, against what CUDA's documentation says of them, and what its driver answers."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"))
     check(r.returncode == 0 and r.stdout.startswith("conditionals: 0 of "), f"{r.returncode}\n{r.stdout}{r.stderr}")
-    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"), "ask")
-    check(r.returncode == 0 and "conditionals: 0 of " in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}")
+    r = vcuda("run", "--backend", BACKEND, "--", build("test/local/conditionals"), "ask", "compare",
+              os.path.join(os.path.dirname(os.path.abspath(__file__)), "conditionals", "native.txt"))
+    check(r.returncode == 0 and r.stdout.endswith("answers differ\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def device_printf():

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "copy/copy-array.h"
 #include "core/hooks.h"
 #include "core/init.h"
 #include "core/request.h"
@@ -139,8 +140,12 @@ VCUDA_EXPORT CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *h
 {
 	struct libcuda_graph *g = libcuda_graph_find(graph);
 	struct libcuda_context *context;
-	CUresult result = libcuda_context_named(ctx, &context);
+	CUresult result;
 
+	/* NULL is not the current context here. */
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = libcuda_context_named(ctx, &context);
 	if (result == CUDA_SUCCESS)
 		result = libcuda_context_usable(context);
 	if (result != CUDA_SUCCESS)
@@ -199,6 +204,81 @@ static unsigned int count_uses(const struct libcuda_graph *g, CUgraphConditional
 	return uses;
 }
 
+/* ---- the nodes that a body may have ---- */
+
+static bool is_pageable(const struct libcuda_box_side *side)
+{
+	return !side->array && side->kind == LIBCUDA_MEMORY_PAGEABLE;
+}
+
+static bool copies_pageable(const struct libcuda_context *context, const CUDA_MEMCPY3D *description)
+{
+	struct libcuda_box_copy c;
+
+	return libcuda_box_copy_check(context, description, &c) == CUDA_SUCCESS && !libcuda_box_is_empty(&c.box) &&
+	       (is_pageable(&c.to) || is_pageable(&c.from));
+}
+
+static CUgraphInstantiateResult check_body(const struct libcuda_context *context, const struct libcuda_graph *body);
+
+static CUgraphInstantiateResult check_bodies_of(const struct libcuda_context *context, const struct libcuda_node *n)
+{
+	CUgraphInstantiateResult why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+
+	for (unsigned int i = 0; i < n->conditional.params.size && why == CUDA_GRAPH_INSTANTIATE_SUCCESS; i++)
+		why = check_body(context, n->conditional.bodies[i]);
+	return why;
+}
+
+/* As NVIDIA's driver says it. */
+static CUgraphInstantiateResult check_node(const struct libcuda_context *context, const struct libcuda_node *n)
+{
+	switch (n->type) {
+	case CU_GRAPH_NODE_TYPE_HOST:
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return copies_pageable(context, &n->memcpy) ? CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED
+							    : CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return check_body(context, n->child);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return check_bodies_of(context, n);
+	default:
+		return CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	}
+}
+
+static CUgraphInstantiateResult check_body(const struct libcuda_context *context, const struct libcuda_graph *body)
+{
+	CUgraphInstantiateResult why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+
+	for (const struct libcuda_node *n = body->first; n && why == CUDA_GRAPH_INSTANTIATE_SUCCESS; n = n->next)
+		why = check_node(context, n);
+	return why;
+}
+
+/* Of the bodies in a graph; other nodes than conditional ones may be any. */
+static CUresult check_bodies(const struct libcuda_graph *g, CUgraphInstantiateResult *why)
+{
+	for (const struct libcuda_node *n = g->first; n; n = n->next) {
+		CUgraphInstantiateResult wrong = n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL
+							 ? check_bodies_of(g->conditions->context, n)
+							 : CUDA_GRAPH_INSTANTIATE_SUCCESS;
+
+		if (wrong == CUDA_GRAPH_INSTANTIATE_SUCCESS)
+			continue;
+		*why = wrong;
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult libcuda_conditions_check(const struct libcuda_graph *g, CUgraphInstantiateResult *why)
 {
 	const struct libcuda_condition *c = g->conditions ? g->conditions->first : NULL;
@@ -214,7 +294,7 @@ CUresult libcuda_conditions_check(const struct libcuda_graph *g, CUgraphInstanti
 			       "can exist");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return CUDA_SUCCESS;
+	return g->conditions ? check_bodies(g, why) : CUDA_SUCCESS;
 }
 
 /* ---- nodes ---- */
@@ -278,7 +358,9 @@ CUresult libcuda_conditional_set(struct libcuda_node *n, const CUgraphNodeParams
 	if (n->conditional.bodies || !is_size(&p) || !has_condition(root->conditions, p.handle) ||
 	    count_uses(root, p.handle))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p.ctx && libcuda_context_find(p.ctx) != root->conditions->context)
+	if (!p.ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (libcuda_context_find(p.ctx) != root->conditions->context)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (depth_of(n->graph) >= LIBCUDA_MOST_NESTED) {
 		vcuda_log_once("conditional nodes of a graph are nested more than %d deep", LIBCUDA_MOST_NESTED);

@@ -11,8 +11,8 @@
 #include "graph/graph.h"
 #include "protocol/types.h"
 
-/* Conditional nodes may be nested so deep. */
-#define LIBCUDA_MOST_NESTED 32
+/* Conditional nodes may be nested so deep. NVIDIA's driver takes 200 levels, and was asked for no more. */
+#define LIBCUDA_MOST_NESTED 256
 
 struct libcuda_condition {
 	CUgraphConditionalHandle handle;

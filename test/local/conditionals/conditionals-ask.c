@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions about conditional nodes that neither NVIDIA's documentation nor its headers answer. Each is asked in a
- * process of its own, and prints one line: its name, and what the driver did. Codes are CUresults.
+ * process of its own, and prints one line: its name, and what the driver did. Codes are CUresults. native.txt has the
+ * lines of NVIDIA's driver.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -28,14 +29,6 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 }
 
 /* ---- what questions are made of ---- */
-
-static CUcontext current(void)
-{
-	CUcontext c;
-
-	OK(cuCtxGetCurrent(&c));
-	return c;
-}
 
 static CUgraphConditionalHandle new_condition(CUgraph g, unsigned int value, unsigned int flags)
 {
@@ -200,7 +193,6 @@ static void set_outside(const unsigned int *unused)
 	say(" wait %d", (int)cuStreamSynchronize(NULL));
 	say(" launch %d", e ? (int)cuGraphLaunch(e, NULL) : -1);
 	say(" wait %d", (int)cuStreamSynchronize(NULL));
-	words();
 }
 
 /* ---- handles ---- */
@@ -449,13 +441,13 @@ static CUgraph nest(CUgraph g, unsigned int most, unsigned int *levels)
 	return at;
 }
 
-static void depth_of_24(const unsigned int *unused)
+/* Launched. */
+static void depth(const unsigned int *most)
 {
 	CUgraph g = new_graph();
 	unsigned int levels;
 
-	(void)unused;
-	kernel(nest(g, 24, &levels), NULL, "add", word(0), 1);
+	kernel(nest(g, *most, &levels), NULL, "add", word(0), 1);
 	say(" levels %u", levels);
 	try(g, 1);
 	words();
@@ -525,7 +517,8 @@ static const struct {
 	QUESTION(event_node),
 	QUESTION(pageable_node),
 	QUESTION(allocation_node),
-	QUESTION(depth_of_24),
+	{"depth_of_24", depth, {24}},
+	{"depth_of_200", depth, {200}},
 	QUESTION(depth_up_to_200),
 };
 
@@ -543,34 +536,115 @@ int ask(const char *name)
 	return 2;
 }
 
-/* A question whose process does not end well has an answer, too. */
-static bool ask_in_child(const char *program, const char *name)
+/* ---- in processes of their own ---- */
+
+/* The line of a question: its name, what its process printed, and how that ended if not well. */
+struct answer {
+	char text[512];
+	size_t length;
+};
+
+__attribute__((format(printf, 2, 3))) static void append(struct answer *a, const char *format, ...)
 {
-	int status;
+	va_list arguments;
+	int more;
+
+	va_start(arguments, format);
+	more = vsnprintf(a->text + a->length, sizeof(a->text) - a->length, format, arguments);
+	va_end(arguments);
+	if (more > 0)
+		a->length += (size_t)more;
+	if (a->length >= sizeof(a->text))
+		a->length = sizeof(a->text) - 1;
+}
+
+/* What a question prints is one line. */
+static void read_answer(struct answer *a, int fd)
+{
+	char bytes[256];
+	ssize_t count;
+
+	while ((count = read(fd, bytes, sizeof(bytes) - 1)) > 0) {
+		bytes[count] = 0;
+		for (ssize_t i = 0; i < count; i++)
+			if (bytes[i] == '\n')
+				bytes[i] = ' ';
+		append(a, "%s", bytes);
+	}
+}
+
+/* False: the process did not end well, or there was none. */
+static bool ask_in_child(const char *program, const char *name, struct answer *a)
+{
+	int pipes[2], status;
 	pid_t child;
 
-	printf("%s:", name);
+	*a = (struct answer){.length = 0};
+	append(a, "%s:", name);
+	if (pipe(pipes))
+		return false;
 	child = fork();
 	if (!child) {
+		dup2(pipes[1], STDOUT_FILENO);
+		close(pipes[0]);
+		close(pipes[1]);
 		execl(program, program, "ask", name, NULL);
 		_exit(127);
 	}
+	close(pipes[1]);
+	if (child > 0)
+		read_answer(a, pipes[0]);
+	close(pipes[0]);
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return false;
 	if (WIFSIGNALED(status))
-		printf(WTERMSIG(status) == SIGALRM ? " does not end" : " signal %d", WTERMSIG(status));
+		append(a, WTERMSIG(status) == SIGALRM ? " does not end" : " signal %d", WTERMSIG(status));
 	else if (WEXITSTATUS(status))
-		printf(" exit status %d", WEXITSTATUS(status));
-	printf("\n");
+		append(a, " exit status %d", WEXITSTATUS(status));
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-int ask_all(const char *program)
+/* The line of a question in a file of them. False: there is none. */
+static bool find_line(FILE *lines, const char *name, char *line, int room)
 {
-	unsigned int lost = 0;
+	const size_t length = strlen(name);
 
-	for (size_t i = 0; i < QUESTIONS; i++)
-		lost += !ask_in_child(program, questions_asked[i].name);
+	rewind(lines);
+	while (fgets(line, room, lines)) {
+		if (strncmp(line, name, length) || line[length] != ':')
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		return true;
+	}
+	return false;
+}
+
+int ask_all(const char *program, const char *expected)
+{
+	FILE *lines = expected ? fopen(expected, "r") : NULL;
+	unsigned int lost = 0, compared = 0, different = 0;
+	struct answer a;
+	char line[512];
+
+	if (expected && !lines) {
+		perror(expected);
+		return 2;
+	}
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		lost += !ask_in_child(program, questions_asked[i].name, &a);
+		printf("%s\n", a.text);
+		if (!lines || !find_line(lines, questions_asked[i].name, line, sizeof(line)))
+			continue;
+		compared++;
+		if (!strcmp(line, a.text))
+			continue;
+		different++;
+		printf("not %s\n", line);
+	}
 	printf("conditionals: %u of %u questions without an answer\n", lost, (unsigned int)QUESTIONS);
-	return lost != 0;
+	if (!lines)
+		return lost != 0;
+	fclose(lines);
+	printf("conditionals: %u of %u answers differ\n", different, compared);
+	return lost || different || !compared;
 }

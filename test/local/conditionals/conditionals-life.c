@@ -384,9 +384,10 @@ void wrong_nodes(void)
 	EXPECT(is_refused(other, c, CU_GRAPH_COND_TYPE_IF, 1));
 	conditional(g, NULL, c, CU_GRAPH_COND_TYPE_IF, 1, NULL);
 	EXPECT(is_refused(g, c, CU_GRAPH_COND_TYPE_IF, 1));
-	EXPECT(cuGraphConditionalHandleCreate(NULL, g, NULL, 0, 0) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuGraphConditionalHandleCreate(&unused, NULL, NULL, 0, 0) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuGraphConditionalHandleCreate(&unused, g, NULL, 0, 2) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuGraphConditionalHandleCreate(NULL, g, current(), 0, 0) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuGraphConditionalHandleCreate(&unused, NULL, current(), 0, 0) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuGraphConditionalHandleCreate(&unused, g, current(), 0, 2) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuGraphConditionalHandleCreate(&unused, g, NULL, 0, 0) == CUDA_ERROR_INVALID_CONTEXT);
 	OK(cuGraphDestroy(g));
 	OK(cuGraphDestroy(other));
 }

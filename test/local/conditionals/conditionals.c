@@ -3,10 +3,11 @@
  * Conditional nodes of graphs: IF with ELSE, WHILE, SWITCH, nested, captured, updated. The program knows nothing but
  * CUDA, and counts the probes that fail.
  *
- * usage: conditionals [PROBE...] | conditionals ask [QUESTION] | conditionals endless SHAPE [wait]
+ * usage: conditionals [PROBE...] | conditionals ask [QUESTION | compare FILE] | conditionals endless SHAPE [wait]
  *
- * `ask` prints what the driver does where the documentation does not say it. NVIDIA's driver does not know
- * cudaGraphSetConditional(): CUDADEVRT is then a file libcudadevrt.a of a toolkit, which is linked.
+ * `ask` prints what the driver does where the documentation does not say it, and may compare it with a file. NVIDIA's
+ * driver does not know cudaGraphSetConditional(): CUDADEVRT is then a file libcudadevrt.a of a toolkit, which is
+ * linked.
  */
 #include <stddef.h>
 
@@ -123,11 +124,19 @@ CUgraphNode kernel(CUgraph g, CUgraphNode after, const char *name, uint64_t firs
 	return n;
 }
 
+CUcontext current(void)
+{
+	CUcontext c;
+
+	OK(cuCtxGetCurrent(&c));
+	return c;
+}
+
 CUgraphConditionalHandle condition(CUgraph g, unsigned int value, unsigned int flags)
 {
 	CUgraphConditionalHandle c;
 
-	OK(cuGraphConditionalHandleCreate(&c, g, NULL, value, flags));
+	OK(cuGraphConditionalHandleCreate(&c, g, current(), value, flags));
 	return c;
 }
 
@@ -140,7 +149,7 @@ CUgraphNodeParams conditional_params(CUgraphConditionalHandle c, CUgraphConditio
 	p.conditional.handle = c;
 	p.conditional.type = type;
 	p.conditional.size = size;
-	OK(cuCtxGetCurrent(&p.conditional.ctx));
+	p.conditional.ctx = current();
 	return p;
 }
 
@@ -436,7 +445,9 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (argc == 2 && !strcmp(argv[1], "ask"))
-		return ask_all(argv[0]);
+		return ask_all(argv[0], NULL);
+	if (argc == 4 && !strcmp(argv[1], "ask") && !strcmp(argv[2], "compare"))
+		return ask_all(argv[0], argv[3]);
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));

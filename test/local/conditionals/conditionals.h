@@ -29,6 +29,7 @@ CUDA_KERNEL_NODE_PARAMS kernel_params(const char *name, uint64_t first, uint64_t
 /* Behind `after`, unless that is NULL. */
 CUgraphNode kernel(CUgraph g, CUgraphNode after, const char *name, uint64_t first, uint64_t second);
 
+CUcontext current(void);
 CUgraphConditionalHandle condition(CUgraph g, unsigned int value, unsigned int flags);
 CUgraphNodeParams conditional_params(CUgraphConditionalHandle c, CUgraphConditionalNodeType type, unsigned int size);
 
@@ -52,10 +53,11 @@ int endless(const char *shape, bool wait);
 
 /*
  * conditionals-ask.c: one question, or all in processes of their own, of the program's name. One line of the answer for
- * each. The exit status: 0 if each has an answer, right or wrong.
+ * each. `expected`: a file of lines that are compared, or NULL. The exit status: 0 if each question has an answer, and
+ * none differs from its line in the file.
  */
 int ask(const char *name);
-int ask_all(const char *program);
+int ask_all(const char *program, const char *expected);
 
 /* The probes of conditionals-life.c. */
 void asynchronous(void);
