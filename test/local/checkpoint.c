@@ -17,9 +17,6 @@
 
 #include "protocol/cuda-functions.h"
 
-/* A refused call, which has no prototype. */
-CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid);
-
 static CUresult reserved(int pid)
 {
 	CUcheckpointLockArgs lock = {.reserved0 = 1}, more = {.reserved1 = {[6] = 1}};
@@ -31,12 +28,14 @@ static CUresult reserved(int pid)
 			      cuCheckpointProcessCheckpoint(pid, &checkpoint),
 			      cuCheckpointProcessRestore(pid, &restore),
 			      cuCheckpointProcessUnlock(pid, &unlock),
-			      cuCheckpointProcessGetState(pid, NULL),
-			      cuCheckpointProcessLock(-1, NULL)};
+			      cuCheckpointProcessGetState(pid, NULL)};
 
 	for (size_t i = 0; i < sizeof(results) / sizeof(*results); i++)
 		if (results[i] != CUDA_ERROR_INVALID_VALUE)
 			return CUDA_SUCCESS;
+	if (cuCheckpointProcessLock(-1, NULL) != CUDA_ERROR_OPERATING_SYSTEM ||
+	    cuCheckpointProcessUnlock(0, NULL) != CUDA_ERROR_OPERATING_SYSTEM)
+		return CUDA_SUCCESS;
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -118,9 +117,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "utility"))
 		return utility(argc - 1, argv + 1);
-	if (cuInit(0))
-		return 3;
-	if (pid == getpid() && (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+	/* As NVIDIA's utility it needs no cuInit for another process. */
+	if (pid == getpid() && (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
 				cuMemAlloc_v2(&memory, sizeof(uint32_t)) || cuMemsetD32_v2(memory, 1, 1)))
 		return 3;
 	for (int i = 2; i < argc; i++) {

@@ -2,7 +2,8 @@
 /*
  * cuCheckpointProcess*(): a process of this guest is locked, gives its device memory back to the host, and gets it
  * again. The host does the steps (vcudad's gate of the process's worker). Semantics: CUDA's documentation of
- * checkpointing. The real driver answers CUDA_ERROR_OPERATING_SYSTEM for a process that does not compute.
+ * checkpointing. The calls need no cuInit(). As NVIDIA's driver they answer CUDA_ERROR_OPERATING_SYSTEM for a process
+ * that is not there.
  */
 #include "core/checkpoint.h"
 
@@ -40,10 +41,16 @@ static CUresult result_of(int pid, int err)
 	}
 }
 
+/* Numbers below 1 are no process's, and the host is not asked about them. */
+static int process_open(struct client_process *process, int pid)
+{
+	return pid > 0 ? client_process_open(process, pid) : -ESRCH;
+}
+
 CUresult libcuda_checkpoint_step(int pid, enum vcuda_process_action action, uint32_t milliseconds)
 {
 	struct client_process process;
-	int err = client_process_open(&process, pid);
+	int err = process_open(&process, pid);
 
 	if (err)
 		return result_of(pid, err);
@@ -68,9 +75,9 @@ CUresult libcuda_checkpoint_state(int pid, CUprocessState *state)
 	struct client_process process;
 	int err;
 
-	if (!state || pid <= 0)
+	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = client_process_open(&process, pid);
+	err = process_open(&process, pid);
 	if (err)
 		return result_of(pid, err);
 	err = client_process_act(&process, VCUDA_PROCESS_GET_STATE, 0);
@@ -83,18 +90,25 @@ CUresult libcuda_checkpoint_state(int pid, CUprocessState *state)
 /* The checks of all calls that take a step. */
 static CUresult step(int pid, bool is_valid, enum vcuda_process_action action, uint32_t milliseconds)
 {
-	CUresult result = libcuda_require_init();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return pid > 0 && is_valid ? libcuda_checkpoint_step(pid, action, milliseconds) : CUDA_ERROR_INVALID_VALUE;
+	return is_valid ? libcuda_checkpoint_step(pid, action, milliseconds) : CUDA_ERROR_INVALID_VALUE;
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
 {
-	CUresult result = libcuda_require_init();
+	return libcuda_checkpoint_state(pid, state);
+}
 
-	return result != CUDA_SUCCESS ? result : libcuda_checkpoint_state(pid, state);
+/* The thread that restores is for programs that save a process with its descriptors, as CRIU does. */
+VCUDA_EXPORT CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid)
+{
+	CUprocessState state;
+	CUresult result = tid ? libcuda_checkpoint_state(pid, &state) : CUDA_ERROR_INVALID_VALUE;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	vcuda_log_once("cuCheckpointProcessGetRestoreThreadId is not supported: a process's descriptors of the device "
+		       "stay open while it is checkpointed, so that CRIU cannot save it");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)

@@ -117,7 +117,9 @@ VCUDA_EXPORT CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 
 VCUDA_EXPORT CUresult cuLogsCurrent(CUlogIterator *iterator, unsigned int flags)
 {
-	if (!iterator || flags)
+	/* NVIDIA's driver does not look at the flags of this call and of cuLogsDumpToMemory(). */
+	(void)flags;
+	if (!iterator)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	*iterator = count;
@@ -142,13 +144,17 @@ static size_t measure(CUlogIterator *first, size_t room)
 	return bytes;
 }
 
-/* To `buffer`, with a NUL. Returns the bytes without it; 0, with *all false: something is there, but no room for it. */
+/* To `buffer`, with a NUL if there is any room. Returns the bytes without it; 0, with *all false: something is there, but no room for it. */
 static size_t dump_locked(CUlogIterator from, char *buffer, size_t size, bool *all)
 {
 	const size_t note = strlen(NOTE);
 	CUlogIterator first = from;
-	size_t bytes = measure(&first, size - 1);
+	size_t bytes = size ? measure(&first, size - 1) : 0;
 
+	if (!size) {
+		*all = from == count;
+		return 0;
+	}
 	*all = first == from;
 	*buffer = 0;
 	if (!*all) {
@@ -182,7 +188,8 @@ VCUDA_EXPORT CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, 
 {
 	bool all;
 
-	if (!buffer || !size || !*size || flags)
+	(void)flags;
+	if (!buffer || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	*size = dump(iterator, buffer, *size, &all);
 	return all || *size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -104,7 +104,6 @@ static CUresult say_state(const struct command *command)
 
 static CUresult say_restore_thread(const struct command *command)
 {
-	CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid);
 	int thread;
 	CUresult result = cuCheckpointProcessGetRestoreThreadId(command->pid, &thread);
 
