@@ -294,7 +294,8 @@ CUresult libcuda_conditions_check(const struct libcuda_graph *g, CUgraphInstanti
 			       "can exist");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return g->conditions ? check_bodies(g, why) : CUDA_SUCCESS;
+	/* One whose context has ended is refused later. */
+	return g->conditions && g->conditions->id ? check_bodies(g, why) : CUDA_SUCCESS;
 }
 
 /* ---- nodes ---- */

@@ -51,12 +51,16 @@ void run(CUgraph g, unsigned int times);
  */
 int endless(const char *shape, bool wait);
 
-/*
- * conditionals-ask.c: one question, or all in processes of their own, of the program's name. One line of the answer for
- * each. `expected`: a file of lines that are compared, or NULL. The exit status: 0 if each question has an answer, and
- * none differs from its line in the file.
- */
+/* conditionals-ask.c: asks one question and prints the answer. The exit status: 2 if there is no such question. */
 int ask(const char *name);
+/* NULL: there are no more. */
+const char *question_name(size_t i);
+
+/*
+ * conditionals-compare.c: all questions in processes of the program's name, and one line of the answer for each.
+ * `expected`: a file of lines that are compared, or NULL. The exit status: 0 if each question has an answer, and none
+ * differs from its line in the file.
+ */
 int ask_all(const char *program, const char *expected);
 
 /* The probes of conditionals-life.c. */
