@@ -189,6 +189,11 @@ bool libcuda_graph_has_conditional(const struct libcuda_graph *g)
 	return n;
 }
 
+bool libcuda_graph_can_be_copied(const struct libcuda_graph *g)
+{
+	return !g->decides && !libcuda_graph_has_conditional(g);
+}
+
 /* How many nodes have the condition, in a graph and its bodies. */
 static unsigned int count_uses(const struct libcuda_graph *g, CUgraphConditionalHandle handle)
 {
@@ -356,7 +361,9 @@ CUresult libcuda_conditional_set(struct libcuda_node *n, const CUgraphNodeParams
 	const struct libcuda_graph *root = libcuda_graph_root(n->graph);
 
 	/* A conditional node keeps its condition and its bodies. */
-	if (n->conditional.bodies || !is_size(&p) || !has_condition(root->conditions, p.handle) ||
+	if (n->conditional.bodies)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!is_size(&p) || !has_condition(root->conditions, p.handle) ||
 	    count_uses(root, p.handle))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!p.ctx)

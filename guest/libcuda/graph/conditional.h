@@ -38,6 +38,9 @@ struct libcuda_graph *libcuda_graph_root(struct libcuda_graph *graph);
 
 bool libcuda_graph_has_conditional(const struct libcuda_graph *graph);
 
+/* False of a graph with conditional nodes, and of a body: it is not cloned, and no child. */
+bool libcuda_graph_can_be_copied(const struct libcuda_graph *graph);
+
 /* Why a graph with conditions cannot be instantiated, or CUDA_SUCCESS. */
 CUresult libcuda_conditions_check(const struct libcuda_graph *graph, CUgraphInstantiateResult *why);
 

@@ -91,8 +91,11 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 	if (!exec || !g)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & ~(cuuint64_t)KNOWN_FLAGS)
-		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ? CUDA_ERROR_NOT_SUPPORTED
-									 : CUDA_ERROR_INVALID_VALUE;
+		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH && libcuda_graph_can_be_copied(g)
+			       ? CUDA_ERROR_NOT_SUPPORTED
+			       : CUDA_ERROR_INVALID_VALUE;
+	if (g->decides)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	result = libcuda_capture_unsafe();
 	if (result == CUDA_SUCCESS)
 		result = libcuda_conditions_check(g, why);

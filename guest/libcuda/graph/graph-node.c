@@ -169,7 +169,7 @@ static CUresult child_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 
 	if (!g || g == n->graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (libcuda_graph_has_conditional(g))
+	if (!libcuda_graph_can_be_copied(g))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	g = libcuda_graph_clone(g, n->context);
 	if (!g)

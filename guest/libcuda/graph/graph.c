@@ -330,7 +330,7 @@ VCUDA_EXPORT CUresult cuGraphClone(CUgraph *clone, CUgraph original)
 		return result;
 	if (!clone)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (libcuda_graph_has_conditional(g))
+	if (!libcuda_graph_can_be_copied(g))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	g = libcuda_graph_clone(g, libcuda_context_current());
 	if (!g)
