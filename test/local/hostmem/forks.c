@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FORKS 60
+#define FORKS 20
 
 static _Atomic bool slow, done;
 
