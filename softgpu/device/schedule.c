@@ -519,7 +519,7 @@ static void *extra_worker(void *unused)
 	struct softgpu_op *op;
 
 	softgpu_lock();
-	/* Of the calling thread. */
+	/* The nice value of the calling thread. */
 	setpriority(PRIO_PROCESS, 0, extra < MOST_NICE - EXTRA_NICE ? EXTRA_NICE + (int)extra : MOST_NICE);
 	do {
 		while ((op = next_for_extra(extra - 1)))

@@ -140,7 +140,7 @@ static CUresult append_heads(struct link *l)
 	return append(l, &heads, sizeof(heads));
 }
 
-/* What is behind the header counts as the result's entries. */
+/* The bytes behind the header count as the entries of the result. */
 static void finish_heads(struct link *l)
 {
 	struct heads *heads = (struct heads *)(void *)l->data;

@@ -153,7 +153,7 @@ static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width
 
 /*
  * One row. It may go on behind its allocation: NVIDIA's driver creates such textures, and programs size them generously.
- * What is behind has no texels, and reads as zero.
+ * Memory behind the allocation has no texels: fetches read zero.
  */
 static CUresult take_linear(struct texture *t, CUdeviceptr address, size_t bytes)
 {

@@ -268,7 +268,7 @@ static CUgraphInstantiateResult check_body(const struct libcuda_context *context
 	return why;
 }
 
-/* Of the bodies in a graph; other nodes than conditional ones may be any. */
+/* Looks at the bodies of a graph. The graph itself may have nodes of any kind. */
 static CUresult check_bodies(const struct libcuda_graph *g, CUgraphInstantiateResult *why)
 {
 	for (const struct libcuda_node *n = g->first; n; n = n->next) {

@@ -287,7 +287,7 @@ static bool is_another_try(uint64_t start, uint64_t bytes)
 	return is;
 }
 
-/* What the worker has mapped in all of the part. */
+/* Expects that memory is mapped in the whole part. */
 static CUresult unmap_part(uint64_t start, uint64_t bytes)
 {
 	CUresult result = vcuda_call_cuMemUnmap(start, bytes);
@@ -299,7 +299,7 @@ static CUresult unmap_part(uint64_t start, uint64_t bytes)
 	return result;
 }
 
-/* What is mapped between mappings that end already, and around them; the worker has not got those any more. */
+/* Mappings that end already divide the range: each part between them is unmapped by itself. */
 static CUresult unmap_others(uint64_t start, uint64_t bytes)
 {
 	uint64_t from = start, end = start + bytes;

@@ -156,7 +156,7 @@ static void while_never_set(const unsigned int *unused)
 	words();
 }
 
-/* What a launch has set, at the next launch: words 1 and 2 count. */
+/* A launch sets a condition, and the next launch reads it: words 1 and 2 count. */
 static void set_before(const unsigned int *flags)
 {
 	CUgraph g = new_graph(), *body = NULL;

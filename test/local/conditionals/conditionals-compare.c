@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void append(struct answer *a, const
 		a->length = sizeof(a->text) - 1;
 }
 
-/* What a question prints is one line. */
+/* A question prints one line. */
 static void read_answer(struct answer *a, int fd)
 {
 	char bytes[256];
