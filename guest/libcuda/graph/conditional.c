@@ -363,8 +363,7 @@ CUresult libcuda_conditional_set(struct libcuda_node *n, const CUgraphNodeParams
 	/* A conditional node keeps its condition and its bodies. */
 	if (n->conditional.bodies)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!is_size(&p) || !has_condition(root->conditions, p.handle) ||
-	    count_uses(root, p.handle))
+	if (!is_size(&p) || !has_condition(root->conditions, p.handle) || count_uses(root, p.handle))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!p.ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;

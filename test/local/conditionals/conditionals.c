@@ -42,7 +42,7 @@ static CUmodule module;
 static CUdeviceptr memory; /* WORDS of 4 bytes */
 static bool failed;        /* the probe */
 
-/* What it calls of a library is in `library`. */
+/* `library` has the calls that go to a library. */
 static void link_with(CUmodule *to, const char *library)
 {
 	CUlinkState link;

@@ -57,7 +57,7 @@ static bool has_mapping(void)
 	return strstr(maps, "memfd:vcuda-host");
 }
 
-/* What a child has; -1: it did not end well. */
+/* The memory that a child has; -1: the child did not end well. */
 static int fork_once(void)
 {
 	int status;

@@ -324,7 +324,7 @@ static void access_of_each_device(void **state)
 	assert_int_equal(remove_pages(), 0);
 }
 
-/* What the driver refuses changes no access. */
+/* A call that the driver refuses changes no access. */
 static void failures_change_no_access(void **state)
 {
 	assert_int_equal(set_access(READ), CUDA_SUCCESS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process can open under Landlock's rules of a worker. */
+/* A process opens files under Landlock's rules of a worker. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
