@@ -123,9 +123,10 @@ static CUresult connect_locked(void)
 			result = hello();
 		if (result != CUDA_SUCCESS)
 			return result;
-		atomic_store(&libcuda_ready, true);
+		/* Another thread's cuInit() succeeds from the store on, and its calls pass the entries. */
 		if (libcuda_hook_open)
 			libcuda_hook_open();
+		atomic_store(&libcuda_ready, true);
 		vcuda_trace_point("libcuda: is ready");
 		say_where();
 	}
