@@ -53,7 +53,7 @@ int sandbox_limit_files(const struct worker_sandbox_needs *needs)
 		return ruleset;
 	err = worker_files_visit(&files, allow, &ruleset);
 	/* A worker that is started anew in this process lists the devices' files once more, under these rules. */
-	if (!err)
+	if (!err && needs->cuda)
 		err = landlock_allow(ruleset, "/dev", LANDLOCK_READ_DIR);
 	if (err) {
 		close(ruleset);
