@@ -560,8 +560,8 @@ uint64_t softgpu_worker_stalled(void)
 {
 	uint64_t wait;
 
-	/* While it is another VM's turn, one more would only wait. */
-	if (!idle && !softgpu_is_held() && next_for_extra(extra)) {
+	/* While it is another VM's turn, one more would only wait. One that rests is among those that count. */
+	if (!idle && !softgpu_is_held() && next_for_extra(idle_extra ? extra - 1 : extra)) {
 		if (idle_extra)
 			pthread_cond_signal(&extra_work);
 		else if (extra < MOST_EXTRA && start_worker(extra_worker))
