@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "test-libcuda-fake.h"
+#include "test-libcuda-fake-answer.h"
 
 #define FIRST_ID 0x50000000u
 
@@ -57,14 +58,7 @@ static void run(vcuda_graph_id id)
 	}
 }
 
-#define CASE(name)                                                                                                     \
-	case VCUDA_OP_##name: {                                                                                        \
-		struct vcuda_args_##name a = {0};                                                                      \
-		vcuda_decode_##name(&r, &arena, &a);
 #define NODE(name) struct fake_node *n = add(a.graph, VCUDA_OP_##name, a.count, a.deps);
-#define END                                                                                                            \
-	return CUDA_SUCCESS;                                                                                           \
-	}
 
 CUresult fake_graph_answer(const struct vcuda_command *c, struct vcuda_writer *w)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "test-libcuda-fake.h"
+#include "test-libcuda-fake-answer.h"
 
 #define MOST 32
 
@@ -71,15 +72,6 @@ bool fake_mapped_has(unsigned int op)
 		return false;
 	}
 }
-
-#define CASE(name)                                                                                                     \
-	case VCUDA_OP_##name: {                                                                                        \
-		struct vcuda_args_##name a = {0};                                                                      \
-		vcuda_decode_##name(&r, &arena, &a);
-#define REPLY(name)                                                                                                    \
-	vcuda_encode_reply_##name(w, &a);                                                                              \
-	return CUDA_SUCCESS;                                                                                           \
-	}
 
 static CUresult answer(const struct vcuda_command *c, struct vcuda_writer *w)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test-libcuda-fake.h"
+#include "test-libcuda-fake-answer.h"
 #include "test-libcuda-fake-graph.h"
 #include "test-libcuda-fake-mapped.h"
 
@@ -104,18 +105,6 @@ static void stage_later(const struct vcuda_args_vcudaStageIn *a)
 	on_the_way[staged_count++] = *a;
 	read_staged(fake.reads_late);
 }
-
-#define CASE(name)                                                                                                     \
-	case VCUDA_OP_##name: {                                                                                        \
-		struct vcuda_args_##name a = {0};                                                                      \
-		vcuda_decode_##name(&r, &arena, &a);
-#define REPLY(name)                                                                                                    \
-	vcuda_encode_reply_##name(w, &a);                                                                              \
-	return CUDA_SUCCESS;                                                                                           \
-	}
-#define END                                                                                                            \
-	return CUDA_SUCCESS;                                                                                           \
-	}
 
 /*
  * The queues of streams, which another thread works off: how much was put in, how much is through, and the fences
