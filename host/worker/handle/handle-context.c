@@ -48,35 +48,33 @@ static uint64_t id_of(struct worker_session *s, void *context)
 
 /* ---- commands that are in a context which ends ---- */
 
-#define MOST_DEVICES 64
-
 /* How long the end of a primary context waits for the commands in the context. */
 #define CLOSE_SECONDS 30
 
 /* How often the guest has retained each device's context since its last reset. */
-static _Atomic unsigned int retained[MOST_DEVICES];
+static _Atomic unsigned int retained[WORKER_MOST_DEVICES];
 
 static void count_retain(CUdevice dev, CUresult result)
 {
-	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES)
+	if (result == CUDA_SUCCESS && (unsigned int)dev < WORKER_MOST_DEVICES)
 		atomic_fetch_add(&retained[dev], 1);
 }
 
 static void count_release(CUdevice dev, CUresult result)
 {
-	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES && atomic_load(&retained[dev]))
+	if (result == CUDA_SUCCESS && (unsigned int)dev < WORKER_MOST_DEVICES && atomic_load(&retained[dev]))
 		atomic_fetch_sub(&retained[dev], 1);
 }
 
 static void count_reset(CUdevice dev, CUresult result)
 {
-	if (result == CUDA_SUCCESS && (unsigned int)dev < MOST_DEVICES)
+	if (result == CUDA_SUCCESS && (unsigned int)dev < WORKER_MOST_DEVICES)
 		atomic_store(&retained[dev], 0);
 }
 
 static bool is_last_release(CUdevice dev)
 {
-	return (unsigned int)dev < MOST_DEVICES && atomic_load(&retained[dev]) <= 1;
+	return (unsigned int)dev < WORKER_MOST_DEVICES && atomic_load(&retained[dev]) <= 1;
 }
 
 /*

@@ -16,17 +16,15 @@
 #include "session/dispatch.h"
 #include "session/session.h"
 
-/* CUDA has no more devices. */
-#define DEVICES 64
 #define ALL_DEVICES (-1)
 
 /* A registration, with its hold on the mappings. */
 struct access {
 	void *p;
 	size_t bytes;
-	uint8_t flags[DEVICES]; /* of each device: CUmemAccess_flags */
-	bool writes;            /* as it is registered */
-	CUdevice home;          /* whose primary context `context` is */
+	uint8_t flags[WORKER_MOST_DEVICES]; /* of each device: CUmemAccess_flags */
+	bool writes;                        /* as it is registered */
+	CUdevice home;                      /* whose primary context `context` is */
 	CUcontext context; /* NULL: not registered until the primary context of a device with access is there again */
 	bool is_stuck;     /* it could not be unregistered before the end of its context, which may not come */
 	struct access *next;
@@ -97,7 +95,7 @@ static CUresult suspend(struct worker_session *s, struct access *a)
 
 static bool may_write(const struct access *a)
 {
-	for (int i = 0; i < DEVICES; i++)
+	for (int i = 0; i < WORKER_MOST_DEVICES; i++)
 		if (a->flags[i] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return true;
 	return false;
@@ -135,7 +133,7 @@ static bool has_context(const struct worker_session *s, CUdevice dev)
 /* One with access; with its primary context there, if so asked. -1: none. */
 static CUdevice find_device(const struct worker_session *s, const struct access *a, bool with_context, CUdevice but)
 {
-	for (CUdevice i = 0; i < DEVICES; i++)
+	for (CUdevice i = 0; i < WORKER_MOST_DEVICES; i++)
 		if (i != but && a->flags[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE && (!with_context || has_context(s, i)))
 			return i;
 	return -1;
@@ -336,7 +334,8 @@ CUresult vcuda_handle_vcudaMemHostAccess(struct worker_session *s, struct vcuda_
 
 	if (!worker_host_access_is_there(s))
 		return worker_unsupported(s, VCUDA_OP_vcudaMemHostAccess);
-	if ((a->dev < 0 || a->dev >= DEVICES) && (a->dev != ALL_DEVICES || a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
+	if ((a->dev < 0 || a->dev >= WORKER_MOST_DEVICES) &&
+	    (a->dev != ALL_DEVICES || a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (a->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && a->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	    a->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

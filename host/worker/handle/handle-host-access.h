@@ -6,6 +6,9 @@
 
 struct worker_session;
 
+/* CUDA has no more devices. */
+#define WORKER_MOST_DEVICES 64
+
 /* Whether the back end has what vcudaMemHostAccess needs. Any thread, once the session has its back end. */
 bool worker_host_access_is_there(const struct worker_session *s);
 
