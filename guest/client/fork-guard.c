@@ -48,8 +48,10 @@ void client_fork_release(void)
 
 void client_short_descriptor_note(struct client_short_descriptor *d)
 {
+	client_fork_hold();
 	d->next = noted;
 	noted = d;
+	client_fork_release();
 }
 
 void client_short_descriptor_close(struct client_short_descriptor *d)

@@ -20,10 +20,7 @@ struct client_short_descriptor {
 	struct client_short_descriptor *next;
 };
 
-/*
- * Notes d->fd, while forks are held off. A child that is forked after the descriptor was opened and before this keeps
- * it.
- */
+/* Notes d->fd. A child that is forked after the descriptor was opened and before this keeps it. */
 void client_short_descriptor_note(struct client_short_descriptor *d);
 
 /* Closes it. */

@@ -427,10 +427,8 @@ static int hand_over_pages(struct client_transport *t, void *address, size_t byt
 	file.fd = t->host_minor ? client_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP;
 	if (file.fd < 0)
 		return file.fd;
-	/* Forks are not held off before: the search allocates memory, and may wait for a file system. */
-	client_fork_hold();
+	/* The search does not hold off forks: it allocates memory, and may wait for a file system. */
 	client_short_descriptor_note(&file);
-	client_fork_release();
 	err = exchange(of(t), &m, file.fd, NULL, 0);
 	client_short_descriptor_close(&file);
 	return err;
