@@ -180,7 +180,7 @@ static unsigned int depth_of(const struct libcuda_graph *g)
 	return depth;
 }
 
-bool libcuda_graph_has_conditional(const struct libcuda_graph *g)
+static bool has_conditional(const struct libcuda_graph *g)
 {
 	const struct libcuda_node *n = g->first;
 
@@ -191,7 +191,7 @@ bool libcuda_graph_has_conditional(const struct libcuda_graph *g)
 
 bool libcuda_graph_can_be_copied(const struct libcuda_graph *g)
 {
-	return !g->decides && !libcuda_graph_has_conditional(g);
+	return !g->decides && !has_conditional(g);
 }
 
 /* How many nodes have the condition, in a graph and its bodies. */

@@ -36,8 +36,6 @@ void libcuda_conditions_put(struct libcuda_conditions *conditions);
 /* The graph that a body belongs to, through any number of bodies; a graph itself if it is no body. */
 struct libcuda_graph *libcuda_graph_root(struct libcuda_graph *graph);
 
-bool libcuda_graph_has_conditional(const struct libcuda_graph *graph);
-
 /* False of a graph with conditional nodes, and of a body: it is not cloned, and no child. */
 bool libcuda_graph_can_be_copied(const struct libcuda_graph *graph);
 
