@@ -11,4 +11,4 @@ if ! "$CC" -x c -fsanitize=fuzzer -o /dev/null - 2>/dev/null <<<'int LLVMFuzzerT
 	echo "build: the fuzzers are skipped: they need clang-19 and libclang-rt-19-dev" >&2
 	exit 77
 fi
-exec scripts/build.sh "$1" 400 fuzzers -- -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+exec scripts/build-sanitized.sh address,undefined "$1" 400 fuzzers -- -Dfuzz=true -Db_lundef=false

@@ -66,7 +66,7 @@ pauses() {
 
 slow() {
 	local dir
-	build && scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined -Doptimization=1 || return
+	build && scripts/build-sanitized.sh address,undefined "$BUILD_ASAN" 700 all || return
 	for dir in "$BUILD" "$BUILD_ASAN"; do
 		meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 8 --suite slow || return
 	done

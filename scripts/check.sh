@@ -46,13 +46,13 @@ if scripts/build.sh "$BUILD" 350 all; then
 else
 	broken=$((broken + 1))
 fi
-if scripts/build.sh "$BUILD_ASAN" 700 all -- -Db_sanitize=address,undefined -Doptimization=1; then
+if scripts/build-sanitized.sh address,undefined "$BUILD_ASAN" 700 all; then
 	# shellcheck disable=SC2086
 	run "$BUILD_ASAN" $SANITIZED
 else
 	broken=$((broken + 1))
 fi
-if scripts/build.sh "$BUILD_TSAN" 150 threads -- -Db_sanitize=thread -Doptimization=1; then
+if scripts/build-sanitized.sh thread "$BUILD_TSAN" 150 threads; then
 	run "$BUILD_TSAN" threads
 else
 	broken=$((broken + 1))
