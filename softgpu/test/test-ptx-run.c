@@ -379,7 +379,7 @@ static void endless_loops(void **state)
 /* Hundreds of values that are all live across a barrier, and across a branch that diverges. */
 static void many_registers(void **state)
 {
-	enum { COUNT = 1200 };
+	enum { COUNT = 500 };
 	char *text = malloc(COUNT * 160 + 4096), *at = text;
 	struct ptx_fault fault;
 	struct ptx_module *m;
