@@ -37,14 +37,11 @@ static const struct vector vectors[] = {
 	{"v2.u64 {%l5, %l6}", "0x1ff", 16, 9},           {"v4.u8 {%r5, %r6, %r7, %r8}", "1", 4, 1},
 };
 
-static bool run(const char *space, const struct shape *s, const struct vector *v, bool pragma, bool odd, size_t bytes,
-		unsigned x, unsigned y)
+static struct ptx_module *load_kernel(const char *space, const struct shape *s, const struct vector *v, bool pragma,
+				      bool odd)
 {
-	const void *params[2] = {out, in};
-	struct ptx_module *m;
-	struct ptx_fault fault;
+	bool shared = !strcmp(space, "shared");
 	char text[4096];
-	bool ok, shared = !strcmp(space, "shared");
 
 	snprintf(text, sizeof(text),
 		 PTX_HEAD ".extern .shared .align 16 .b8 area[];\n"
@@ -60,11 +57,21 @@ static bool run(const char *space, const struct shape *s, const struct vector *v
 		 odd ? "@!%p3 bra SKIP;\n" : "", s->address, v->bytes, shared ? "%l4" : "%l2",
 		 pragma ? ".pragma \"used_bytes_mask " : "", pragma ? v->used : "", pragma ? "\";\n" : "", space,
 		 v->load);
+	return load(text);
+}
+
+/* Whether COUNT elements that have so many bytes are enough for the kernel. */
+static bool run(struct ptx_module *m, const char *space, const struct shape *s, const struct vector *v, bool odd,
+		size_t bytes, unsigned x, unsigned y)
+{
+	bool shared = !strcmp(space, "shared"), ok;
+	const void *params[2] = {out, in};
+	struct ptx_fault fault;
+
 	map.count = 0;
 	add_range(out, sizeof(out), true);
 	add_range(in, shared ? sizeof(in) : bytes, false);
 	memset(out, 0, sizeof(out));
-	m = load(text);
 	ok = launch(m, 1, x, y, shared ? bytes : 0, params, &fault);
 	if (ok && !shared)
 		for (unsigned n = 0; n < x * y; n++) {
@@ -78,7 +85,6 @@ static bool run(const char *space, const struct shape *s, const struct vector *v
 		assert_int_equal(fault.kind, PTX_FAULT_ILLEGAL_ADDRESS);
 		assert_int_equal(fault.address, (shared ? 0 : (uintptr_t)in) + (COUNT - 1) * v->bytes);
 	}
-	ptx_module_destroy(m);
 	return ok;
 }
 
@@ -91,42 +97,60 @@ static bool reaches_end(const struct shape *s, bool odd, unsigned threads)
 	return false;
 }
 
-static void each(const char *space, unsigned x, unsigned y)
+struct block {
+	unsigned x, y;
+};
+
+/* A whole warp, one of several rows, and few threads, which run one after the other. */
+static const struct block blocks[] = {{32, 1}, {8, 4}, {4, 1}};
+
+static void each_block(const char *space, const struct shape *s, const struct vector *v, bool odd)
+{
+	size_t least = (COUNT - 1) * v->bytes + v->needed;
+	struct ptx_module *with = load_kernel(space, s, v, true, odd), *without = load_kernel(space, s, v, false, odd);
+
+	for (size_t k = 0; k < sizeof(blocks) / sizeof(*blocks); k++) {
+		const struct block *b = &blocks[k];
+
+		if (!reaches_end(s, odd, b->x * b->y))
+			continue;
+		assert_true(run(with, space, s, v, odd, least, b->x, b->y));
+		assert_false(run(with, space, s, v, odd, least - 1, b->x, b->y));
+	}
+	if (reaches_end(s, odd, blocks->x * blocks->y))
+		assert_false(run(without, space, s, v, odd, least, blocks->x, blocks->y));
+	ptx_module_destroy(with);
+	ptx_module_destroy(without);
+}
+
+static void each(const char *space)
 {
 	for (size_t k = 0; k < sizeof(vectors) / sizeof(*vectors); k++)
-		for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
-			for (int odd = 0; odd < 2; odd++) {
-				const struct vector *v = &vectors[k];
-				size_t least = (COUNT - 1) * v->bytes + v->needed;
-
-				if (!reaches_end(&shapes[s], odd, x * y))
-					continue;
-				assert_true(run(space, &shapes[s], v, true, odd, least, x, y));
-				assert_false(run(space, &shapes[s], v, true, odd, least - 1, x, y));
-				assert_false(run(space, &shapes[s], v, false, odd, least, x, y));
-			}
+		for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++) {
+			each_block(space, &shapes[s], &vectors[k], false);
+			each_block(space, &shapes[s], &vectors[k], true);
+		}
 }
 
-static void whole_warps(void **state)
+static void global(void **state)
 {
 	(void)state;
-	each("global", 32, 1);
-	each("shared", 32, 1);
+	each("global");
 }
 
-static void rows(void **state)
+static void shared(void **state)
 {
 	(void)state;
-	each("global", 8, 4);
-	each("shared", 16, 2);
+	each("shared");
 }
 
-/* These run one after the other. */
-static void few(void **state)
+static bool run_whole(const struct vector *v, size_t bytes)
 {
-	(void)state;
-	each("global", 4, 1);
-	each("shared", 4, 1);
+	struct ptx_module *m = load_kernel("global", shapes, v, true, false);
+	bool ok = run(m, "global", shapes, v, false, bytes, 32, 1);
+
+	ptx_module_destroy(m);
+	return ok;
 }
 
 /* The pragma is about the next instruction, and only if that loads. */
@@ -137,18 +161,17 @@ static void next_only(void **state)
 	static const struct vector odd = {"u32 %r5", "nonsense", 4, 4};
 
 	(void)state;
-	assert_false(run("global", shapes, &behind, true, false, 16 * COUNT - 4, 32, 1));
-	assert_false(run("global", shapes, &two, true, false, 4 * COUNT - 1, 32, 1));
-	assert_true(run("global", shapes, &odd, true, false, 4 * COUNT, 32, 1));
-	assert_false(run("global", shapes, &odd, true, false, 4 * COUNT - 1, 32, 1));
+	assert_false(run_whole(&behind, 16 * COUNT - 4));
+	assert_false(run_whole(&two, 4 * COUNT - 1));
+	assert_true(run_whole(&odd, 4 * COUNT));
+	assert_false(run_whole(&odd, 4 * COUNT - 1));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_warps),
-		cmocka_unit_test(rows),
-		cmocka_unit_test(few),
+		cmocka_unit_test(global),
+		cmocka_unit_test(shared),
 		cmocka_unit_test(next_only),
 	};
 

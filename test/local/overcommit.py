@@ -114,8 +114,8 @@ def take_turns(vms, programs, times):
 
 
 def alternate():
-    """Two VMs, of which one has room, and three."""
-    for count, size, *options in (2, ONE), (3, TWO), (2, ONE, "--share", "1"):
+    """Three VMs, of which two have room, and two that also take turns."""
+    for count, size, *options in (3, TWO), (2, ONE, "--share", "1"):
         with tenants(count, size, *options) as vms:
             programs = [start_soon(vm) for vm in vms]
             is_ready(*programs)
