@@ -2,6 +2,7 @@
 #include "fork-guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,12 +47,20 @@ void client_fork_release(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void client_short_descriptor_note(struct client_short_descriptor *d)
+int client_short_descriptor_open(struct client_short_descriptor *d, const char *path, int flags)
 {
+	int err = 0;
+
 	client_fork_hold();
-	d->next = noted;
-	noted = d;
+	d->fd = open(path, flags | O_CLOEXEC);
+	if (d->fd < 0) {
+		err = -errno;
+	} else {
+		d->next = noted;
+		noted = d;
+	}
 	client_fork_release();
+	return err;
 }
 
 void client_short_descriptor_close(struct client_short_descriptor *d)

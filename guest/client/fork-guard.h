@@ -2,7 +2,8 @@
 /*
  * Memory and descriptors of the library that a forked child must not have. Between client_fork_hold() and
  * client_fork_release() no other thread forks: a thread holds off forks where it opens a file or maps memory and has
- * not yet marked it as its own process's. It waits for nothing meanwhile, and takes no other lock but malloc()'s.
+ * not yet marked it as its own process's. It waits for nothing but a file system meanwhile, and takes no
+ * other lock but malloc()'s.
  *
  * Thread-safe; one thread holds it at a time.
  */
@@ -20,8 +21,8 @@ struct client_short_descriptor {
 	struct client_short_descriptor *next;
 };
 
-/* Notes d->fd. A child that is forked after the descriptor was opened and before this keeps it. */
-void client_short_descriptor_note(struct client_short_descriptor *d);
+/* open() of the file, without O_CREAT. 0 and d->fd, or -errno. */
+int client_short_descriptor_open(struct client_short_descriptor *d, const char *path, int flags);
 
 /* Closes it. */
 void client_short_descriptor_close(struct client_short_descriptor *d);

@@ -24,45 +24,49 @@ static bool find(const void *address, size_t bytes, struct client_proc_map *m)
 	return found && bytes <= m->to - from;
 }
 
-/* Opens it if it is the mapping's file. -1: it is not. */
-static int open_same(const char *path, const struct client_proc_map *m, bool writable)
+static bool is_of(const struct client_proc_map *m, const struct stat *file)
+{
+	return file->st_dev == m->device && file->st_ino == m->inode;
+}
+
+/* Opens the file of that name if it is the mapping's. */
+static bool open_same(const char *path, const struct client_proc_map *m, bool writable,
+		      struct client_short_descriptor *d)
 {
 	struct stat file;
-	int fd;
 
-	if (stat(path, &file) || file.st_dev != m->device || file.st_ino != m->inode)
-		return -1;
-	/* By now the name may be another file's. */
-	fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && (fstat(fd, &file) || file.st_dev != m->device || file.st_ino != m->inode)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
+	if (stat(path, &file) || !is_of(m, &file) ||
+	    client_short_descriptor_open(d, path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY))
+		return false;
+	/* The name may have become another file's before it was opened. */
+	if (!fstat(d->fd, &file) && is_of(m, &file))
+		return true;
+	client_short_descriptor_close(d);
+	return false;
 }
 
 /* By a descriptor that the application has of it still. */
-static int open_descriptor(const struct client_proc_map *m, bool writable)
+static bool open_descriptor(const struct client_proc_map *m, bool writable, struct client_short_descriptor *d)
 {
 	DIR *all = opendir("/proc/self/fd");
 	struct dirent *e;
 	char path[300];
-	int fd = -1;
+	bool opened = false;
 
-	while (all && fd < 0 && (e = readdir(all))) {
+	while (all && !opened && (e = readdir(all))) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
-		fd = open_same(path, m, writable);
+		opened = open_same(path, m, writable, d);
 	}
 	if (all)
 		closedir(all);
-	return fd;
+	return opened;
 }
 
-int client_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset)
+int client_shared_memory_open(const void *address, size_t bytes, bool writable, struct client_short_descriptor *file,
+			      uint64_t *offset)
 {
 	struct client_proc_map m;
 	char path[80];
-	int fd;
 
 	if (!find(address, bytes, &m) || m.prot[3] != 's' || !m.inode)
 		return -EOPNOTSUPP;
@@ -71,10 +75,8 @@ int client_shared_memory_open(const void *address, size_t bytes, bool writable, 
 	*offset = m.offset + ((uintptr_t)address - m.from);
 	/* The kernel shows these to processes with privileges only. */
 	snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", m.from, m.to);
-	fd = open_same(path, &m, writable);
-	if (fd < 0)
-		fd = open_descriptor(&m, writable);
-	if (fd < 0 && m.name[0] == '/')
-		fd = open_same(m.name, &m, writable);
-	return fd < 0 ? -EOPNOTSUPP : fd;
+	if (open_same(path, &m, writable, file) || open_descriptor(&m, writable, file) ||
+	    (m.name[0] == '/' && open_same(m.name, &m, writable, file)))
+		return 0;
+	return -EOPNOTSUPP;
 }

@@ -7,10 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fork-guard.h"
+
 /*
- * A new descriptor of the file that all of the page-aligned range is mapped from in one piece, and where in it that
- * begins. -EOPNOTSUPP: it is no such memory, or its file cannot be opened any more; -EFAULT: it cannot be accessed so.
+ * Opens the file that all of the page-aligned range is mapped from in one piece; offset: where in the file the range
+ * begins, in bytes. The caller closes the descriptor, client_short_descriptor_close(). -EOPNOTSUPP: it is no such
+ * memory, or its file cannot be opened any more; -EFAULT: it cannot be accessed so.
  */
-int client_shared_memory_open(const void *address, size_t bytes, bool writable, uint64_t *offset);
+int client_shared_memory_open(const void *address, size_t bytes, bool writable, struct client_short_descriptor *file,
+			      uint64_t *offset);
 
 #endif

@@ -422,13 +422,10 @@ static int hand_over_pages(struct client_transport *t, void *address, size_t byt
 		.length = bytes,
 	};
 	struct client_short_descriptor file;
-	int err;
+	int err = t->host_minor ? client_shared_memory_open(address, bytes, writable, &file, &m.offset) : -EOPNOTSUPP;
 
-	file.fd = t->host_minor ? client_shared_memory_open(address, bytes, writable, &m.offset) : -EOPNOTSUPP;
-	if (file.fd < 0)
-		return file.fd;
-	/* The search does not hold off forks: it allocates memory, and may wait for a file system. */
-	client_short_descriptor_note(&file);
+	if (err)
+		return err;
 	err = exchange(of(t), &m, file.fd, NULL, 0);
 	client_short_descriptor_close(&file);
 	return err;
