@@ -3,7 +3,7 @@
 #
 # check.sh: builds and runs every test, in ./build, and those that need no VM once more under the address and undefined-behaviour
 # sanitizers, in ./build-asan. Many threads at once run under the thread sanitizer, in ./build-tsan, where no more is
-# built than that needs. libFuzzer runs each fuzzer for 15 s, two for 30, in ./build-fuzz. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
+# built than that needs. libFuzzer runs each fuzzer for 10 s, two for 20, in ./build-fuzz. The last line is "N passed, N failed, N skipped"; exit status 1 if any failed.
 #
 # BUILD=DIR, BUILD_ASAN=DIR, BUILD_TSAN=DIR, BUILD_FUZZ=DIR: other build directories. CHECK_SUITES="unit local": only these suites.
 set -uo pipefail

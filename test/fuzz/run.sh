@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run.sh NAME FUZZER: runs a fuzzer that is linked with libFuzzer, from the inputs in corpus/NAME and with a random seed, which it prints.
-# FUZZ_SECONDS=N: for so long, worker and ptx for twice as long, because they have the most code (default: 15 s each). FUZZ_KEEP=DIR:
+# FUZZ_SECONDS=N: for so long, worker and ptx for twice as long, because they have the most code (default: 10 s each). FUZZ_KEEP=DIR:
 # inputs that reach new code go to DIR/NAME. An input that fails stays in the build folder as NAME-crash-..., and "FUZZER FILE" repeats
 # it. The last line has the fuzzer's processor time, user and system.
 set -eu
@@ -19,7 +19,7 @@ mkdir -p "$found"
 [ -d "$corpus" ] || corpus=
 dictionary=
 [ ! -f "$here/$name.dict" ] || dictionary=-dict=$here/$name.dict
-seconds=${FUZZ_SECONDS:-15}
+seconds=${FUZZ_SECONDS:-10}
 case $name in
 worker | ptx) seconds=$((seconds * 2)) ;;
 esac

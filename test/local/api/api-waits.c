@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define STREAMS 8
-#define ROUNDS 1500
+#define ROUNDS 600
 
 static CUcontext context;
 static _Atomic bool stop;
@@ -163,7 +163,7 @@ void api_polls(void)
 }
 
 /* Rounds: as many as fit into the time, for a GPU's driver takes a tenth of a second and more for each. */
-#define LIVES 300
+#define LIVES 100
 #define LEAST_LIVES 20
 #define LIVES_SECONDS 20
 
