@@ -590,7 +590,7 @@ static void killed(void)
 	const size_t bytes = 64 * MIB;
 
 	srand(1);
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 4; i++) {
 		int ready[2], status;
 		char c;
 		pid_t pid;
