@@ -117,8 +117,10 @@ static void test_long_lines(void)
 	check(got_bytes <= 4096 && got_bytes > 4096 - 16 && !strcmp(got + got_bytes - 11, "\\x01 [cut]\n"));
 }
 
-/* Lines of one worker that are more than its burst, and more than all workers' burst beside a few others' lines. */
-#define FLOOD 15000
+/* So many lines of one worker are more than its burst, and more than all workers may write in 10 s. */
+#define FLOOD 5000
+_Static_assert(FLOOD * 21 > DAEMON_LOG_BURST_BYTES && FLOOD * 21 > 10 * DAEMON_LOG_ALL_BYTES_PER_S,
+	       "a flood is too short to be held back");
 
 static void flood(unsigned int count, uint64_t now)
 {
