@@ -6,7 +6,7 @@
 # Exit status: 0 as it should be, 1 not, 77 no spin.
 set -euo pipefail
 model=$(dirname "$(readlink -f "$0")")/ring.pml
-mutation=$1
+mutation=${1:?usage: run-model.sh MUTATION [SPIN-OPTION...]}
 shift
 
 if ! command -v spin >/dev/null; then
@@ -29,7 +29,7 @@ if grep -q 'max search depth too small' log; then
 	exit 1
 fi
 if [ "$mutation" = 0 ] && [ "$found" = yes ]; then
-	spin -DMUTATION=0 "$@" -t -p -g "$model" | tail -n 60
+	spin -DMUTATION=0 "$@" -k "$(basename "$model").trail" -p -g "$model" | tail -n 60
 	exit 1
 fi
 if [ "$mutation" != 0 ] && [ "$found" = no ]; then
