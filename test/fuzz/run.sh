@@ -31,5 +31,5 @@ esac
 export ASAN_OPTIONS=detect_leaks=$leaks UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 # A busy machine may take long. A kernel that ends with SIGSEGV is the software GPU's to notice.
 # shellcheck disable=SC2086
-"$fuzzer" -detect_leaks=$leaks -max_total_time="$seconds" -timeout=600 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
+"$fuzzer" -detect_leaks=$leaks -max_total_time="$seconds" -timeout=600 -error_exitcode=1 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
 	-handle_segv=0 -handle_bus=0 -artifact_prefix="$name-" $dictionary "$found" $corpus
