@@ -213,8 +213,10 @@ static uint64_t choose(struct turns *turns, unsigned int active, uint64_t shares
 		if (!vm->active)
 			continue;
 		earn(turns, vm, shares);
-		if (can_have_turn(vm) && vm->credit >= (int64_t)TURNS_LEAST_NS)
+		if (can_have_turn(vm) && vm->credit >= (int64_t)TURNS_LEAST_NS) {
+			vm->credit += TURNS_START_NS;
 			begin_turn(turns, vm, (uint64_t)vm->credit, now);
+		}
 	}
 	return UINT64_MAX;
 }

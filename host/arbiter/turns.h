@@ -29,6 +29,13 @@
 #define TURNS_LEAST_NS 2000000ull
 
 /*
+ * The time from the begin of a turn until the VM's work begins: messages, and processes that wake up. A turn is longer
+ * by that, and the VM is not charged for that, since a small share would lose the larger part of its turns otherwise.
+ * It takes 0.3 to 0.4 ms (doc/operating.md).
+ */
+#define TURNS_START_NS 300000ull
+
+/*
  * In quanta: how long the next VM waits for what runs, how far a credit can fall, how long turns go on without two VMs
  * that have work, and how often a VM that is overdue has a short turn. Kernels of half a second are
  * waited for: beside one, a GPU gives a program whose kernels are short little (doc/measured.md).

@@ -18,6 +18,7 @@ struct tenant {
 	struct turns_vm vm;
 	uint64_t piece, ends; /* length of a piece; when the present one ends, 0: none */
 	uint64_t work, rest;  /* pieces come for so long, and then none do; rest 0: always */
+	uint64_t start, from; /* its work begins so long after the begin of a turn; when that is */
 	uint64_t late, since; /* it says that it has work so long after that; when it had, 0: it has said so */
 	uint64_t got;
 	uint32_t turn;
@@ -35,6 +36,8 @@ static void tell(struct turns_vm *vm, bool may_run, uint32_t turn)
 
 	assert_true(t->may_run != may_run || !turn || t->exclusive != turns.exclusive);
 	t->exclusive = turns.exclusive;
+	if (may_run && !t->may_run)
+		t->from = now + t->start;
 	t->may_run = may_run;
 	t->turn = turn;
 	t->must_answer = !may_run;
@@ -74,7 +77,7 @@ static void tick(struct tenant *t)
 		t->must_answer = false;
 		turns_drained(&turns, &t->vm, t->turn, now);
 	}
-	if (!t->ends && t->may_run && has_work(t))
+	if (!t->ends && t->may_run && now >= t->from && has_work(t))
 		t->ends = now + t->piece;
 	if (t->ends)
 		t->got += TICK;
@@ -154,6 +157,18 @@ static void test_equal(void **state)
 static void test_one_to_nine(void **state)
 {
 	check_shares(1, MS / 10, 9, MS / 10, 10000 * MS);
+}
+
+/* Each turn begins with time in which nothing runs. A tenth has the work of a tenth nevertheless. */
+static void test_one_to_nine_with_messages(void **state)
+{
+	struct tenant *a = add(1, MS / 10), *b = add(9, MS / 10);
+
+	(void)state;
+	a->start = b->start = MS * 7 / 20;
+	measure(20000 * MS);
+	assert_in_range(a->got * 1000 / (20000 * MS), 95, 103);
+	assert_in_range(b->got * 1000 / (20000 * MS), 870, 905);
 }
 
 /* What a piece of 150 ms takes beyond its turn is paid back. */
@@ -402,6 +417,7 @@ int main(void)
 		cmocka_unit_test_setup(test_alone, begin),
 		cmocka_unit_test_setup(test_equal, begin),
 		cmocka_unit_test_setup(test_one_to_nine, begin),
+		cmocka_unit_test_setup(test_one_to_nine_with_messages, begin),
 		cmocka_unit_test_setup(test_long_pieces, begin),
 		cmocka_unit_test_setup(test_pieces_of_half_a_second, begin),
 		cmocka_unit_test_setup(test_pieces_of_half_a_second_of_a_tenth, begin),
