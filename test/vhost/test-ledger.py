@@ -283,7 +283,7 @@ class Driver(DriverCase):
         reader, = [pid for pid in self.daemon.workers() if pid != row.pid]
         self.say((row, 0, 2600 * MIB))
         os.kill(reader, signal.SIGKILL)
-        self.assertTrue(self.daemon.wait_log('vcuda-gpu-memory has ended: it is started again in 60 s'))
+        self.assertTrue(self.daemon.wait_log('vcuda-gpu-use has ended: it is started again in 60 s'))
         self.assertEqual(row.ask(TAKE, MIB), MIB)
 
 

@@ -49,14 +49,14 @@ static int start_with_socket(void)
 {
 	char *arguments[] = {reader.options->reader, NULL};
 	/* Where both numbers are the same the child would lose the descriptor. */
-	int ends[2], status = vcuda_descriptors_pair(VCUDA_GPU_MEMORY_FD + 1, ends);
+	int ends[2], status = vcuda_descriptors_pair(VCUDA_GPU_USE_FD + 1, ends);
 
 	if (status)
 		return status;
 	reader.fd = ends[0];
 	status = daemon_source_add(reader.loop, &reader.source, reader.fd, EPOLLIN);
 	if (!status)
-		status = daemon_helper_start(&reader.helper, arguments, ends[1], VCUDA_GPU_MEMORY_FD);
+		status = daemon_helper_start(&reader.helper, arguments, ends[1], VCUDA_GPU_USE_FD);
 	close(ends[1]);
 	return status;
 }
@@ -90,7 +90,7 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 {
 	close_socket();
 	daemon_timer_clear(&reader.timer);
-	reader.none = info->si_code == CLD_EXITED && info->si_status == VCUDA_GPU_MEMORY_NONE;
+	reader.none = info->si_code == CLD_EXITED && info->si_status == VCUDA_GPU_USE_NONE;
 	if (reader.none)
 		return;
 	vcuda_log("%s has ended: it is started again in %d s", reader.options->reader, RETRY_MS / 1000);
@@ -99,7 +99,7 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 
 static void ready(struct daemon_source *source, uint32_t events)
 {
-	static struct vcuda_gpu_memory m;
+	static struct vcuda_gpu_use m;
 	ssize_t bytes = recv(reader.fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))

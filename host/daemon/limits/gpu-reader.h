@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program vcuda-gpu-memory (protocol/ipc/gpu-memory.h), whose figures go to reconcile.h. */
+/* The program vcuda-gpu-use (protocol/ipc/gpu-use.h), whose figures go to reconcile.h. */
 #ifndef VCUDA_GPU_READER_H
 #define VCUDA_GPU_READER_H
 

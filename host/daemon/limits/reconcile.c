@@ -16,7 +16,7 @@
 
 /* The workers of one GPU, and the one with the largest surplus. */
 struct gpu {
-	const struct vcuda_gpu_memory *m;
+	const struct vcuda_gpu_use *m;
 	uint64_t surplus; /* of all */
 	struct daemon_ledger_row *worst;
 	bool ends; /* one of them */
@@ -27,7 +27,7 @@ uint64_t daemon_reconcile_tolerance(uint64_t bytes)
 	return TOLERANCE_BYTES + bytes / TOLERANCE_PART;
 }
 
-static uint64_t find(const struct vcuda_gpu_memory *m, pid_t worker)
+static uint64_t find(const struct vcuda_gpu_use *m, pid_t worker)
 {
 	for (uint32_t i = 0; i < m->count; i++)
 		if (m->processes[i].process == (uint32_t)worker)
@@ -92,15 +92,15 @@ static void end_if_over(struct daemon_ledger_row *row, void *argument)
 	g->ends = true;
 }
 
-static bool is_message(const struct vcuda_gpu_memory *m, size_t length)
+static bool is_message(const struct vcuda_gpu_use *m, size_t length)
 {
-	const size_t head = offsetof(struct vcuda_gpu_memory, processes);
+	const size_t head = offsetof(struct vcuda_gpu_use, processes);
 
-	return length >= head && m->gpu < VCUDA_LEDGER_GPUS && m->count <= VCUDA_GPU_MEMORY_PROCESSES &&
+	return length >= head && m->gpu < VCUDA_LEDGER_GPUS && m->count <= VCUDA_GPU_USE_PROCESSES &&
 	       length == head + m->count * sizeof(m->processes[0]);
 }
 
-bool daemon_reconcile(const struct vcuda_gpu_memory *m, size_t length)
+bool daemon_reconcile(const struct vcuda_gpu_use *m, size_t length)
 {
 	struct gpu g = {.m = m};
 

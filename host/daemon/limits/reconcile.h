@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/ipc/gpu-memory.h"
+#include "protocol/ipc/gpu-use.h"
 
 /* Returns the surplus that is allowed beyond `bytes`: beyond a worker's grants, and beyond a limit of all workers. */
 uint64_t daemon_reconcile_tolerance(uint64_t bytes);
 
 /* False: the message, of `length` bytes, is none. */
-bool daemon_reconcile(const struct vcuda_gpu_memory *m, size_t length);
+bool daemon_reconcile(const struct vcuda_gpu_use *m, size_t length);
 
 #endif

@@ -545,7 +545,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		choose_name(options);
 	if (!options->worker)
 		options->worker = find_program("vcuda-worker", "worker");
-	options->reader = find_program("vcuda-gpu-memory", "gpu-memory");
+	options->reader = find_program("vcuda-gpu-use", "gpu-use");
 	options->checkpoint = find_program("vcuda-checkpoint", "checkpoint");
 	options->arbiter_program = find_program("vcuda-arbiter", "arbiter");
 	if (!options->worker)

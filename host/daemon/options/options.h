@@ -24,7 +24,7 @@ struct daemon_options {
 	char *worker;                   /* an executable file */
 	const char *worker_user;        /* "auto", "none", or the name of `user` */
 	struct daemon_worker_user user; /* of workers; not set: vcudad's */
-	char *reader;                   /* the program vcuda-gpu-memory; NULL: there is none */
+	char *reader;                   /* the program vcuda-gpu-use; NULL: there is none */
 	char *checkpoint;               /* the program vcuda-checkpoint; NULL: there is none */
 	const char *swap_directory;     /* where device memory of the software GPU goes that is released */
 	uint64_t max_contexts, max_pinned, max_host_memory;

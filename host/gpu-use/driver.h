@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs of this host by the numbers of the CUDA driver, with NVIDIA's management library. Not thread-safe. */
-#ifndef VCUDA_GPU_MEMORY_DRIVER_H
-#define VCUDA_GPU_MEMORY_DRIVER_H
+#ifndef VCUDA_GPU_USE_DRIVER_H
+#define VCUDA_GPU_USE_DRIVER_H
 
 #include <stdbool.h>
 
-#include "protocol/ipc/gpu-memory.h"
+#include "protocol/ipc/gpu-use.h"
 
 /* Returns the number of GPUs; 0: there is nothing to read, and `*why` says why, NULL where there is no GPU. */
 unsigned int gpus_open(const char **why);
 
 /* Fills in gpu, count and the processes. False: the library does not say now. */
-bool gpus_read(unsigned int gpu, struct vcuda_gpu_memory *to);
+bool gpus_read(unsigned int gpu, struct vcuda_gpu_use *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-gpu-memory: tells vcudad once a second how much memory of each GPU the processes of this host have. vcudad does
+ * vcuda-gpu-use: tells vcudad once a second how much memory of each GPU the processes of this host have. vcudad does
  * not load NVIDIA's libraries itself, and a worker, which may be taken over, must not be the one that tells.
  */
 #include <poll.h>
@@ -15,19 +15,19 @@
 
 #define PERIOD_MS 1000
 
-const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-memory"};
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-use"};
 
 /* False: vcudad has closed the socket. */
-static bool send_message(const struct vcuda_gpu_memory *m)
+static bool send_message(const struct vcuda_gpu_use *m)
 {
-	size_t length = offsetof(struct vcuda_gpu_memory, processes) + m->count * sizeof(m->processes[0]);
+	size_t length = offsetof(struct vcuda_gpu_use, processes) + m->count * sizeof(m->processes[0]);
 
-	return send(VCUDA_GPU_MEMORY_FD, m, length, MSG_NOSIGNAL) == (ssize_t)length;
+	return send(VCUDA_GPU_USE_FD, m, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
 static bool send_all(unsigned int gpus)
 {
-	static struct vcuda_gpu_memory m;
+	static struct vcuda_gpu_use m;
 
 	for (unsigned int gpu = 0; gpu < gpus; gpu++)
 		if (gpus_read(gpu, &m) && !send_message(&m))
@@ -37,7 +37,7 @@ static bool send_all(unsigned int gpus)
 
 int main(void)
 {
-	struct pollfd vcudad = {.fd = VCUDA_GPU_MEMORY_FD};
+	struct pollfd vcudad = {.fd = VCUDA_GPU_USE_FD};
 	const char *why;
 	unsigned int gpus;
 
@@ -46,7 +46,7 @@ int main(void)
 	if (!gpus && why)
 		vcuda_log("%s: vcudad does not see what workers take of a GPU's memory beyond their grants", why);
 	if (!gpus)
-		return VCUDA_GPU_MEMORY_NONE;
+		return VCUDA_GPU_USE_NONE;
 	while (send_all(gpus) && poll(&vcudad, 1, PERIOD_MS) == 0)
 		continue;
 	return 0;

@@ -33,7 +33,7 @@ static bool load_cuda(struct cuda *cuda)
 
 unsigned int gpus_open(const char **why)
 {
-	struct vcuda_gpu_memory unused;
+	struct vcuda_gpu_use unused;
 	bool answers = false;
 	struct cuda cuda;
 	int count = 0;
@@ -53,18 +53,18 @@ unsigned int gpus_open(const char **why)
 	return answers ? gpus.count : 0;
 }
 
-bool gpus_read(unsigned int gpu, struct vcuda_gpu_memory *to)
+bool gpus_read(unsigned int gpu, struct vcuda_gpu_use *to)
 {
-	static struct backend_process processes[VCUDA_GPU_MEMORY_PROCESSES];
+	static struct backend_process processes[VCUDA_GPU_USE_PROCESSES];
 	int count = gpu < gpus.count && *gpus.ids[gpu]
-			    ? backend_nvml_processes(gpus.ids[gpu], processes, VCUDA_GPU_MEMORY_PROCESSES)
+			    ? backend_nvml_processes(gpus.ids[gpu], processes, VCUDA_GPU_USE_PROCESSES)
 			    : -1;
 
 	to->gpu = gpu;
 	to->count = 0;
 	for (int i = 0; i < count; i++)
 		if (processes[i].bytes != UINT64_MAX)
-			to->processes[to->count++] = (struct vcuda_gpu_memory_process){.process = processes[i].pid,
+			to->processes[to->count++] = (struct vcuda_gpu_use_process){.process = processes[i].pid,
 										       .bytes = processes[i].bytes};
 	return count >= 0;
 }
