@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes. vcudad makes one for each
- * worker where the VM has a share (vcudad --share) or may go out of memory (vcudad --overcommit), and gives it to the
- * worker with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may begin to run work. What a
- * worker writes decides about its own VM's turns alone.
+ * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes, but for `overran`. vcudad
+ * makes one for each worker where the VM has a share (vcudad --share) or may go out of memory (vcudad --overcommit),
+ * and gives it to the worker with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may begin
+ * to run work. What a worker writes decides about its own VM's turns alone.
  */
 #ifndef VCUDA_TURNS_H
 #define VCUDA_TURNS_H
@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How long a kernel may take while VMs take turns, where nobody has said (vcudad --max-kernel-time). */
+#define VCUDA_TURNS_KERNEL_SECONDS 10
+
 struct vcuda_demand {
 	_Atomic uint32_t begun;   /* operations that could begin, modulo 2^32 */
 	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
@@ -19,6 +22,7 @@ struct vcuda_demand {
 				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
 	_Atomic uint32_t waits;   /* not 0: on a GPU, work that runs may wait for its process */
+	_Atomic uint32_t overran; /* not 0: the process ends: its kernels run outside of the VM's turns */
 	uint32_t number;          /* the worker's, by vcudad; not 0 */
 
 	/* The worker's gate (ipc/gate.h). */

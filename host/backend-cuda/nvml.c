@@ -13,6 +13,9 @@
 /* More processes than the users of a host have on one device. */
 #define MOST_PROCESSES 4096
 
+/* NVML_ERROR_NOT_FOUND. */
+#define NOT_FOUND 6
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* The first pid namespace, by the kernel's PROC_PID_INIT_INO. */
@@ -26,6 +29,7 @@ static struct {
 	int (*device)(const char *pci_bus_id, void **device);
 	int (*compute)(void *device, unsigned int *count, struct backend_process *to);
 	int (*graphics)(void *device, unsigned int *count, struct backend_process *to);
+	int (*samples)(void *device, struct backend_sample *to, unsigned int *count, unsigned long long since);
 } nvml;
 
 static bool is_first_pid_namespace(void)
@@ -59,6 +63,7 @@ static void load(void)
 	*(void **)&nvml.device = dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
 	*(void **)&nvml.compute = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 	*(void **)&nvml.graphics = dlsym(library, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+	*(void **)&nvml.samples = dlsym(library, "nvmlDeviceGetProcessUtilization");
 	nvml.foreign = !is_first_pid_namespace() && !translates_processes();
 }
 
@@ -113,6 +118,20 @@ int backend_nvml_processes(const char *pci_bus_id, struct backend_process *to, u
 	    nvml.compute(device, &count, to))
 		return -1;
 	return (int)add_graphics(device, to, count < room ? count : room, room);
+}
+
+int backend_nvml_samples(const char *pci_bus_id, uint64_t since_us, struct backend_sample *to, unsigned int room)
+{
+	unsigned int count = room;
+	void *device;
+	int result;
+
+	if (!backend_nvml_knows_namespace() || !nvml.device || !nvml.samples || nvml.device(pci_bus_id, &device))
+		return -1;
+	result = nvml.samples(device, to, &count, since_us);
+	if (result == NOT_FOUND)
+		return 0;
+	return result ? -1 : (int)(count < room ? count : room);
 }
 
 bool backend_nvml_own(const char *pci_bus_id, uint64_t *bytes)

@@ -27,6 +27,20 @@ struct backend_process {
 /* The processes that compute or draw on the device at this PCI address: how many, at most `room`; -1: not known. */
 int backend_nvml_processes(const char *pci_bus_id, struct backend_process *to, unsigned int room);
 
+/* NVIDIA's nvmlProcessUtilizationSample_t: a moment at which the driver looked at a device, and a process it found. */
+struct backend_sample {
+	uint32_t pid, reserved;
+	uint64_t time_us; /* since 1970 */
+	uint32_t sm;      /* the part of the time since the last sample in which any kernel ran, in hundredths */
+	uint32_t memory, encoder, decoder;
+};
+
+/*
+ * The samples of the device since `since_us`, in any order: how many, at most `room`; 0: none yet; -1: the library does
+ * not know. The driver keeps some seconds of them.
+ */
+int backend_nvml_samples(const char *pci_bus_id, uint64_t since_us, struct backend_sample *to, unsigned int room);
+
 /*
  * Sets `bytes` to the memory that this process has of the device. False: the library does not know the process.
  */

@@ -2,13 +2,19 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "host/backend-cuda/nvml.h"
 
 #define MOST_GPUS 64
 
+/* More than the driver takes in the time for which it keeps them. */
+#define MOST_SAMPLES 1024
+
 static struct {
-	char ids[MOST_GPUS][32]; /* PCI addresses; "": not known */
+	char ids[MOST_GPUS][32];        /* PCI addresses; "": not known */
+	uint64_t sampled_us[MOST_GPUS]; /* the last sample's time; 0: none was asked for */
 	unsigned int count;
 } gpus;
 
@@ -31,9 +37,14 @@ static bool load_cuda(struct cuda *cuda)
 	return cuda->init && cuda->count && cuda->pci_bus_id && !cuda->init(0);
 }
 
+static bool is_known(unsigned int gpu)
+{
+	return gpu < gpus.count && *gpus.ids[gpu];
+}
+
 unsigned int gpus_open(const char **why)
 {
-	struct vcuda_gpu_use unused;
+	static struct vcuda_gpu_use unused;
 	bool answers = false;
 	struct cuda cuda;
 	int count = 0;
@@ -45,7 +56,7 @@ unsigned int gpus_open(const char **why)
 		if (cuda.pci_bus_id(gpus.ids[gpu], sizeof(gpus.ids[gpu]), gpu))
 			*gpus.ids[gpu] = 0;
 	for (unsigned int gpu = 0; gpu < gpus.count && !answers; gpu++)
-		answers = gpus_read(gpu, &unused);
+		answers = gpus_read_memory(gpu, &unused);
 	*why = backend_nvml_knows_namespace()
 		       ? "NVIDIA's libnvidia-ml.so.1 does not answer, or is older than driver 510"
 		       : "in a container NVIDIA's driver before 535.113 lists processes by the host's numbers (update "
@@ -53,18 +64,56 @@ unsigned int gpus_open(const char **why)
 	return answers ? gpus.count : 0;
 }
 
-bool gpus_read(unsigned int gpu, struct vcuda_gpu_use *to)
+bool gpus_read_memory(unsigned int gpu, struct vcuda_gpu_use *to)
 {
 	static struct backend_process processes[VCUDA_GPU_USE_PROCESSES];
-	int count = gpu < gpus.count && *gpus.ids[gpu]
-			    ? backend_nvml_processes(gpus.ids[gpu], processes, VCUDA_GPU_USE_PROCESSES)
-			    : -1;
+	int count = is_known(gpu) ? backend_nvml_processes(gpus.ids[gpu], processes, VCUDA_GPU_USE_PROCESSES) : -1;
 
+	to->type = VCUDA_GPU_USE_MEMORY;
 	to->gpu = gpu;
 	to->count = 0;
 	for (int i = 0; i < count; i++)
 		if (processes[i].bytes != UINT64_MAX)
-			to->processes[to->count++] = (struct vcuda_gpu_use_process){.process = processes[i].pid,
-										       .bytes = processes[i].bytes};
+			to->memory[to->count++] =
+				(struct vcuda_gpu_use_memory){.process = processes[i].pid, .bytes = processes[i].bytes};
 	return count >= 0;
+}
+
+static int is_later(const void *a, const void *b)
+{
+	const struct backend_sample *first = a, *second = b;
+
+	return (first->time_us > second->time_us) - (first->time_us < second->time_us);
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool gpus_read_samples(unsigned int gpu, struct vcuda_gpu_use *to)
+{
+	static struct backend_sample samples[MOST_SAMPLES];
+	uint64_t since = gpus.sampled_us[gpu] ? gpus.sampled_us[gpu] : read_clock(CLOCK_REALTIME) / 1000;
+	int count = is_known(gpu) ? backend_nvml_samples(gpus.ids[gpu], since, samples, MOST_SAMPLES) : -1;
+	uint64_t offset = read_clock(CLOCK_MONOTONIC) - read_clock(CLOCK_REALTIME);
+
+	gpus.sampled_us[gpu] = since;
+	to->type = VCUDA_GPU_USE_SAMPLES;
+	to->gpu = gpu;
+	to->count = 0;
+	if (count > 0)
+		qsort(samples, (size_t)count, sizeof(samples[0]), is_later);
+	for (int i = 0; i < count; i++) {
+		if (samples[i].time_us <= gpus.sampled_us[gpu])
+			continue;
+		gpus.sampled_us[gpu] = samples[i].time_us;
+		to->samples[to->count++] = (struct vcuda_gpu_use_sample){.process = samples[i].pid,
+									 .busy = samples[i].sm,
+									 .time_ns = samples[i].time_us * 1000 + offset};
+	}
+	return to->count > 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-gpu-use: tells vcudad once a second how much memory of each GPU the processes of this host have. vcudad does
- * not load NVIDIA's libraries itself, and a worker, which may be taken over, must not be the one that tells.
+ * vcuda-gpu-use: tells vcudad once a second how much memory of each GPU the processes of this host have, and whose
+ * kernels ran. vcudad does not load NVIDIA's libraries itself, and a worker, which may be taken over, must not be the
+ * one that tells.
  */
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-use"};
 /* False: vcudad has closed the socket. */
 static bool send_message(const struct vcuda_gpu_use *m)
 {
-	size_t length = offsetof(struct vcuda_gpu_use, processes) + m->count * sizeof(m->processes[0]);
+	size_t length = VCUDA_GPU_USE_BYTES(m->count);
 
 	return send(VCUDA_GPU_USE_FD, m, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
@@ -30,7 +30,8 @@ static bool send_all(unsigned int gpus)
 	static struct vcuda_gpu_use m;
 
 	for (unsigned int gpu = 0; gpu < gpus; gpu++)
-		if (gpus_read(gpu, &m) && !send_message(&m))
+		if ((gpus_read_memory(gpu, &m) && !send_message(&m)) ||
+		    (gpus_read_samples(gpu, &m) && !send_message(&m)))
 			return false;
 	return true;
 }

@@ -10,10 +10,11 @@
  *   long     kernels of half a second
  *   endless  kernels of 2^32 rounds, which take a minute or more
  *   later    the same, from the first SIGUSR2 on
+ *   waits    the same as later, beside a stream that waits for a value for ever
  *   copies   of 1 MiB to the device, eight at a time
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|later|copies|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|waits|copies|graphs
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -149,6 +150,15 @@ static void set_up(void)
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
+static void wait_for_ever(void)
+{
+	CUstream other;
+
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	OK(cuMemsetD32_v2(data, 0, 1));
+	OK(cuStreamWaitValue32_v2(other, data, 1, CU_STREAM_WAIT_VALUE_EQ));
+}
+
 static int batch_of(const char *kind)
 {
 	static const struct {
@@ -162,9 +172,14 @@ static int batch_of(const char *kind)
 	return 1;
 }
 
+static bool begins_later(const char *kind)
+{
+	return !strcmp(kind, "later") || !strcmp(kind, "waits");
+}
+
 static bool is_endless(const char *kind)
 {
-	return !strcmp(kind, "endless") || !strcmp(kind, "later");
+	return !strcmp(kind, "endless") || begins_later(kind);
 }
 
 static uint32_t times_of(const char *kind, uint32_t long_times)
@@ -223,8 +238,10 @@ int main(int argc, char **argv)
 	if (!is_endless(argv[1]))
 		work(argv[1], long_times);
 	puts("ready");
-	while (!strcmp(argv[1], "later") && !begun)
+	while (begins_later(argv[1]) && !begun)
 		usleep(1000);
+	if (!strcmp(argv[1], "waits"))
+		wait_for_ever();
 	while (!stop)
 		work(argv[1], long_times);
 	print_times();

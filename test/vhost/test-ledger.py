@@ -205,9 +205,9 @@ class DriverCase(puppet.DriverCase, Case):
         os.rename(self.path + '.new', self.path)
 
     def wait_for_readings(self, count=4):
-        """Each reads two lists of each GPU."""
+        """Each reads three lists of each GPU."""
         before = os.path.getsize(self.readings)
-        self.assertTrue(wait(lambda: os.path.getsize(self.readings) > before + 4 * count))
+        self.assertTrue(wait(lambda: os.path.getsize(self.readings) > before + 6 * count))
 
     def is_running(self, row):
         return row.pid in self.daemon.workers()

@@ -8,6 +8,7 @@
 
 #include "common/descriptors.h"
 #include "common/log.h"
+#include "limits/overrun.h"
 #include "limits/reconcile.h"
 #include "loop/helper.h"
 #include "protocol/ipc/ledger.h"
@@ -97,6 +98,21 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 	daemon_timer_set(reader.loop, &reader.timer, RETRY_MS);
 }
 
+/* False: the message, of `length` bytes, is none. */
+static bool take(const struct vcuda_gpu_use *m, size_t length)
+{
+	if (length < VCUDA_GPU_USE_BYTES(0) || m->gpu >= VCUDA_LEDGER_GPUS || m->count > VCUDA_GPU_USE_PROCESSES ||
+	    length != VCUDA_GPU_USE_BYTES(m->count))
+		return false;
+	if (m->type == VCUDA_GPU_USE_MEMORY)
+		daemon_reconcile(m);
+	else if (m->type == VCUDA_GPU_USE_SAMPLES)
+		daemon_overrun_samples(m);
+	else
+		return false;
+	return true;
+}
+
 static void ready(struct daemon_source *source, uint32_t events)
 {
 	static struct vcuda_gpu_use m;
@@ -104,7 +120,7 @@ static void ready(struct daemon_source *source, uint32_t events)
 
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (bytes > 0 && daemon_reconcile(&m, (size_t)bytes))
+	if (bytes > 0 && take(&m, (size_t)bytes))
 		daemon_timer_set(reader.loop, &reader.timer, SILENT_MS);
 	else
 		end();
@@ -121,8 +137,8 @@ void daemon_gpu_reader_refresh(struct daemon_loop *loop, const struct daemon_opt
 	}
 	reader.loop = loop;
 	reader.options = options;
-	if (is_limited && options->reader && strcmp(options->backend, "cpu") && !reader.none && !reader.timer.at &&
-	    !reader.helper.process)
+	if ((is_limited || options->share) && options->reader && strcmp(options->backend, "cpu") && !reader.none &&
+	    !reader.timer.at && !reader.helper.process)
 		start();
 }
 

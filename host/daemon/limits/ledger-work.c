@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "limits/ledger.h"
+#include "limits/overrun.h"
 
 static bool is_running(const struct daemon_ledger_row *row)
 {
@@ -86,7 +87,8 @@ static bool is_earlier(const struct daemon_ledger_row *row, const struct daemon_
 static void consider(struct daemon_ledger_row *row, void *argument)
 {
 	struct choice *c = argument;
-	bool runs = is_running(row), waits = runs && atomic_load(&row->demand->waits);
+	bool runs = is_running(row);
+	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_is_seen(row);
 
 	c->count += runs && !waits;
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))

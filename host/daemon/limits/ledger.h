@@ -44,6 +44,7 @@ struct daemon_ledger_row {
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
 	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
+	uint64_t overrun_ns, overrun_ended_ns;         /* overrun.c: how long, and when the worker was told to end; 0 */
 	bool over;                                     /* it has too much, and ends */
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */
 };

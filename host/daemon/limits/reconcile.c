@@ -30,8 +30,8 @@ uint64_t daemon_reconcile_tolerance(uint64_t bytes)
 static uint64_t find(const struct vcuda_gpu_use *m, pid_t worker)
 {
 	for (uint32_t i = 0; i < m->count; i++)
-		if (m->processes[i].process == (uint32_t)worker)
-			return m->processes[i].bytes < MOST_BYTES ? m->processes[i].bytes : MOST_BYTES;
+		if (m->memory[i].process == (uint32_t)worker)
+			return m->memory[i].bytes < MOST_BYTES ? m->memory[i].bytes : MOST_BYTES;
 	return 0;
 }
 
@@ -92,24 +92,13 @@ static void end_if_over(struct daemon_ledger_row *row, void *argument)
 	g->ends = true;
 }
 
-static bool is_message(const struct vcuda_gpu_use *m, size_t length)
-{
-	const size_t head = offsetof(struct vcuda_gpu_use, processes);
-
-	return length >= head && m->gpu < VCUDA_LEDGER_GPUS && m->count <= VCUDA_GPU_USE_PROCESSES &&
-	       length == head + m->count * sizeof(m->processes[0]);
-}
-
-bool daemon_reconcile(const struct vcuda_gpu_use *m, size_t length)
+void daemon_reconcile(const struct vcuda_gpu_use *m)
 {
 	struct gpu g = {.m = m};
 
-	if (!is_message(m, length))
-		return false;
 	daemon_ledger_each(charge, &g);
 	daemon_ledger_each(end_if_over, &g);
 	/* The memory of one that ends is still there. */
 	if (!g.ends && g.worst && is_over(daemon_ledger_granted(m->gpu) - g.surplus, g.surplus, daemon_ledger_limit()))
 		end(g.worst, m->gpu, DAEMON_QUOTA_DEVICE_MEMORY);
-	return true;
 }

@@ -11,8 +11,6 @@
 #ifndef VCUDA_RECONCILE_H
 #define VCUDA_RECONCILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "protocol/ipc/gpu-use.h"
@@ -20,7 +18,7 @@
 /* Returns the surplus that is allowed beyond `bytes`: beyond a worker's grants, and beyond a limit of all workers. */
 uint64_t daemon_reconcile_tolerance(uint64_t bytes);
 
-/* False: the message, of `length` bytes, is none. */
-bool daemon_reconcile(const struct vcuda_gpu_use *m, size_t length);
+/* What processes have of one GPU: a message of this type that is whole. */
+void daemon_reconcile(const struct vcuda_gpu_use *m);
 
 #endif

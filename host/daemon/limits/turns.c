@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
+#include "limits/overrun.h"
 
 /* How often the workers' work is looked at: while turns are taken and the VM has work, and else. */
 #define BUSY_MS 1
@@ -77,6 +78,8 @@ static void add(struct daemon_ledger_row *row, void *sum)
 static void end_drain(void)
 {
 	count_time();
+	if (turns.held)
+		daemon_overrun_silent_from(turns.timed_until);
 	turns.drains = false;
 	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
@@ -104,6 +107,12 @@ static void work_one_by_one(void)
 		turns.one_by_one = daemon_now() + ONE_BY_ONE_MS;
 }
 
+static void be_late(void)
+{
+	daemon_overrun_silent_from(vcuda_now_ns());
+	work_one_by_one();
+}
+
 /* Work that does not end is stopped, in the middle of a kernel. A GPU's work cannot be stopped. */
 static void stop_expired(struct daemon_timer *timer)
 {
@@ -112,7 +121,7 @@ static void stop_expired(struct daemon_timer *timer)
 	else if (++turns.waits < LATE_QUANTA)
 		daemon_timer_set(turns.loop, timer, turns.quantum);
 	else
-		work_one_by_one();
+		be_late();
 }
 
 /* In the VM's turn. `next`: at its begin. Work that runs ends first, unless it may wait for the process. */
@@ -191,6 +200,7 @@ static void poll_expired(struct daemon_timer *timer)
 static void lost(void)
 {
 	count_time();
+	daemon_overrun_silent_until(turns.timed_until);
 	daemon_timer_clear(&turns.stop);
 	daemon_ledger_continue_work();
 	turns.active = turns.drains = false;
@@ -230,6 +240,8 @@ static bool take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
+	if (!turns.held)
+		daemon_overrun_silent_until(turns.timed_until);
 	if (turns.exclusive && !turns.held && turns.one_by_one)
 		choose_only(true);
 	show_state();
@@ -253,6 +265,7 @@ void daemon_turns_open(struct daemon_loop *loop, const struct daemon_options *op
 		return;
 	turns.options = options;
 	turns.loop = loop;
+	daemon_overrun_open(options);
 	daemon_ledger_set_turns(options->share_strict ? VCUDA_TURNS_HELD : 0);
 	daemon_timer_init(&turns.poll, poll_expired);
 	daemon_timer_init(&turns.lease, lease_expired);

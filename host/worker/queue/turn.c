@@ -59,9 +59,6 @@
 
 #define SECOND_NS 1000000000ull
 
-/* How long a command may take where vcudad says nothing. */
-#define KERNEL_SECONDS 10
-
 /*
  * Several commands end with one event. They may take so many times longer at most: those that were given within the
  * limit of a turn, and others.
@@ -235,7 +232,7 @@ static uint64_t time_for(uint64_t count, bool limited)
 	uint64_t most = limited ? MOST_TIMES : MOST_TIMES_OF_BACKLOG;
 
 	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
-		seconds = KERNEL_SECONDS;
+		seconds = VCUDA_TURNS_KERNEL_SECONDS;
 	if (seconds > UINT64_MAX / MOST_TIMES_OF_BACKLOG / SECOND_NS)
 		return UINT64_MAX;
 	return seconds * SECOND_NS * (count < most ? count : most);
@@ -248,6 +245,12 @@ static _Noreturn void end_process(uint64_t ns)
 		  "ended (raise --max-kernel-time)",
 		  (unsigned long long)(ns / SECOND_NS));
 	worker_ledger_refused(VCUDA_LEDGER_KERNEL_SECONDS);
+	worker_dispatcher_end(turn.session, CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
+/* vcudad has logged why, and counted it. */
+static _Noreturn void end_overrun(void)
+{
 	worker_dispatcher_end(turn.session, CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
@@ -273,6 +276,8 @@ static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
 		looked = vcuda_now_ns();
 		if (in_turns > most && !worker_turn_events_done(turn.session))
 			end_process(in_turns);
+		if (atomic_load(&t->demand->overran))
+			end_overrun();
 		/* In open mode no command waits. */
 		if (before && !now)
 			tell_commands();

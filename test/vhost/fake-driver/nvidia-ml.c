@@ -2,16 +2,27 @@
 /*
  * NVIDIA's management library, whose processes are in the file that VCUDA_TEST_GPU_MEMORY names: lines with the GPU's
  * bus, "c" or "g" for a process that computes or draws, its number and its bytes. Each reading adds a byte to the file
- * that VCUDA_TEST_GPU_READINGS names. VCUDA_TEST_DRIVER_VERSION is the driver's version.
+ * that VCUDA_TEST_GPU_READINGS names. With "s" the process's kernels run all the time, and bytes mean nothing: each
+ * fifth of a second the driver finds the next of those. VCUDA_TEST_DRIVER_VERSION is the driver's version.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+#define NOT_FOUND 6
+#define LOOK_US 200000
 
 struct process {
 	uint32_t pid;
 	uint64_t bytes;
 	uint32_t instances[2];
+};
+
+struct sample {
+	uint32_t pid;
+	uint64_t time_us;
+	uint32_t sm, memory, encoder, decoder;
 };
 
 int nvmlInit_v2(void)
@@ -71,4 +82,21 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, s
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned int *count, struct process *to)
 {
 	return list(device, 'g', count, to);
+}
+
+int nvmlDeviceGetProcessUtilization(void *device, struct sample *to, unsigned int *count, unsigned long long since)
+{
+	struct process all[16];
+	unsigned int found = 16, room = *count;
+	struct timespec now;
+	int result = list(device, 's', &found, all);
+	uint64_t end;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	end = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	*count = 0;
+	for (uint64_t at = (since / LOOK_US + 1) * LOOK_US; !result && found && at <= end && *count < room;
+	     at += LOOK_US)
+		to[(*count)++] = (struct sample){.pid = all[at / LOOK_US % found].pid, .time_us = at, .sm = 100};
+	return result ? result : *count ? 0 : NOT_FOUND;
 }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limits/overrun.h"
+
+#include "common/log.h"
+#include "limits/ledger.h"
+#include "options/quotas.h"
+
+#define SECOND_NS 1000000000ull
+
+/* Samples are a second old, and turns last 2 ms and longer: two of a round, with time to spare. */
+#define INTERVALS 256
+
+/* The times of samples are not exact, and the driver looks at the GPU a little before. */
+#define MARGIN_NS 2000000ull
+
+/* A sample stands for the time since the last one, but for no more. */
+#define MOST_SAMPLE_NS SECOND_NS
+
+/* Without a sample that counts for so long, what was counted is forgotten. */
+#define FORGET_NS (3 * SECOND_NS)
+
+/* How long a worker that is told to end has for that. */
+#define END_NS (2 * SECOND_NS)
+
+struct interval {
+	uint64_t from, until; /* until 0: it has not ended */
+};
+
+static struct {
+	const struct daemon_options *options;
+	struct interval intervals[INTERVALS];
+	unsigned int last;
+	uint64_t sampled_ns[VCUDA_LEDGER_GPUS];
+	uint64_t counted_ns; /* the time of the last sample that counted */
+	uint64_t time_ns;    /* of all workers */
+} overrun;
+
+void daemon_overrun_open(const struct daemon_options *options)
+{
+	overrun.options = options;
+}
+
+void daemon_overrun_silent_from(uint64_t ns)
+{
+	struct interval *last = &overrun.intervals[overrun.last];
+
+	if (last->from && !last->until)
+		return;
+	overrun.last = (overrun.last + 1) % INTERVALS;
+	overrun.intervals[overrun.last] = (struct interval){.from = ns};
+}
+
+void daemon_overrun_silent_until(uint64_t ns)
+{
+	struct interval *last = &overrun.intervals[overrun.last];
+
+	if (last->from && !last->until)
+		last->until = ns;
+}
+
+static bool was_silent(uint64_t ns)
+{
+	for (unsigned int i = 0; i < INTERVALS; i++) {
+		const struct interval *at = &overrun.intervals[i];
+
+		if (at->from && ns >= at->from + MARGIN_NS && (!at->until || ns + MARGIN_NS <= at->until))
+			return true;
+	}
+	return false;
+}
+
+bool daemon_overrun_is_seen(const struct daemon_ledger_row *row)
+{
+	return row->overrun_ns != 0;
+}
+
+/* ---- one message ---- */
+
+struct count {
+	const struct vcuda_gpu_use_sample *sample;
+	uint64_t ns;
+};
+
+static void count_sample(struct daemon_ledger_row *row, void *argument)
+{
+	const struct count *c = argument;
+
+	if (row->worker != (pid_t)c->sample->process || !row->demand ||
+	    (atomic_load(&row->demand->running) && !atomic_load(&row->demand->waits)))
+		return;
+	vcuda_log_debug("worker %d ran kernels outside of this VM's turns, %llu ms", row->worker,
+			(unsigned long long)(c->ns / 1000000));
+	row->overrun_ns += c->ns;
+	overrun.time_ns += c->ns;
+	overrun.counted_ns = c->sample->time_ns;
+}
+
+static void count_samples(const struct vcuda_gpu_use *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct vcuda_gpu_use_sample *s = &m->samples[i];
+		uint64_t passed = s->time_ns - overrun.sampled_ns[m->gpu];
+		uint64_t ns = (passed < MOST_SAMPLE_NS ? passed : MOST_SAMPLE_NS) * s->busy / 100;
+
+		overrun.sampled_ns[m->gpu] = s->time_ns;
+		if (ns && was_silent(s->time_ns))
+			daemon_ledger_each(count_sample, &(struct count){.sample = s, .ns = ns});
+	}
+}
+
+static void forget(struct daemon_ledger_row *row, void *unused)
+{
+	row->overrun_ns = 0;
+}
+
+static void find_most(struct daemon_ledger_row *row, void *most)
+{
+	if (row->overrun_ns > *(uint64_t *)most)
+		*(uint64_t *)most = row->overrun_ns;
+}
+
+/* One with half as much time as the one with most. */
+static void end(struct daemon_ledger_row *row, void *most)
+{
+	if (!row->overrun_ns || row->overrun_ns < *(uint64_t *)most / 2 || row->overrun_ended_ns)
+		return;
+	vcuda_log_peer("guest process %u (worker %d) runs kernels outside of this VM's turns, and its worker does not "
+		       "end them: %llu s of all such processes together, so it is ended (raise --max-kernel-time)",
+		       *row->guest_pid, row->worker, (unsigned long long)(overrun.time_ns / SECOND_NS));
+	daemon_quota_refuse(DAEMON_QUOTA_KERNEL_TIME);
+	row->overrun_ended_ns = overrun.counted_ns;
+	atomic_store(&row->demand->overran, 1);
+}
+
+static void kill_if_late(struct daemon_ledger_row *row, void *now)
+{
+	if (!row->overrun_ended_ns || row->over || *(uint64_t *)now < row->overrun_ended_ns + END_NS)
+		return;
+	vcuda_log_peer("worker %d (guest process %u) was told to end its process, and goes on: it is killed",
+		       row->worker, *row->guest_pid);
+	row->over = true;
+	row->broken(row);
+}
+
+static uint64_t limit_ns(void)
+{
+	uint64_t seconds = overrun.options->max_kernel_time;
+
+	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
+		seconds = VCUDA_TURNS_KERNEL_SECONDS;
+	return seconds < UINT64_MAX / SECOND_NS ? seconds * SECOND_NS : UINT64_MAX;
+}
+
+void daemon_overrun_samples(const struct vcuda_gpu_use *m)
+{
+	uint64_t most = 0;
+
+	if (!overrun.options)
+		return;
+	count_samples(m);
+	daemon_ledger_each(kill_if_late, &overrun.sampled_ns[m->gpu]);
+	if (overrun.time_ns >= limit_ns()) {
+		daemon_ledger_each(find_most, &most);
+		daemon_ledger_each(end, &most);
+	} else if (overrun.sampled_ns[m->gpu] < overrun.counted_ns + FORGET_NS) {
+		return;
+	}
+	daemon_ledger_each(forget, NULL);
+	overrun.time_ns = 0;
+}
