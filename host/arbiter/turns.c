@@ -155,11 +155,30 @@ static bool can_have_turn(const struct turns_vm *vm)
 	return vm->active && !vm->drains;
 }
 
+/* The shares of the VMs that can have a turn in this round. */
+static uint64_t count_able(const struct turns *turns)
+{
+	uint64_t shares = 0;
+
+	vcuda_list_for_each (entry, &turns->vms) {
+		const struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
+
+		shares += can_have_turn(vm) ? vm->share : 0;
+	}
+	return shares;
+}
+
+/*
+ * A round is shorter without the turns of VMs that are overdue. These earn so much less: it is what the device gives
+ * them beside the others that they are charged for.
+ */
 static void earn(const struct turns *turns, struct turns_vm *vm, uint64_t shares)
 {
 	int64_t part = (int64_t)(turns->quantum * vm->share / shares);
 	int64_t most = part > (int64_t)TURNS_LEAST_NS ? part : (int64_t)TURNS_LEAST_NS;
 
+	if (vm->drains)
+		part = part * (int64_t)count_able(turns) / (int64_t)shares;
 	vm->credit += part ? part : 1;
 	if (vm->credit > most)
 		vm->credit = most;

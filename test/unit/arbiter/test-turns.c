@@ -20,7 +20,8 @@ struct tenant {
 	uint64_t work, rest;  /* pieces come for so long, and then none do; rest 0: always */
 	uint64_t start, from; /* its work begins so long after the begin of a turn; when that is */
 	uint64_t late, since; /* it says that it has work so long after that; when it had, 0: it has said so */
-	uint64_t got;
+	uint64_t got;         /* time in which its pieces ran */
+	uint64_t sliced;      /* the same, where all that run have an equal part of the device */
 	uint32_t turn;
 	bool may_run, must_answer, gone, exclusive;
 };
@@ -83,11 +84,22 @@ static void tick(struct tenant *t)
 		t->got += TICK;
 }
 
+static void slice(void)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < tenant_count; i++)
+		count += tenants[i].ends != 0;
+	for (int i = 0; i < tenant_count; i++)
+		tenants[i].sliced += tenants[i].ends ? TICK / count : 0;
+}
+
 static void run_for(uint64_t time)
 {
 	for (uint64_t end = now + time; now < end; now += TICK) {
 		for (int i = 0; i < tenant_count; i++)
 			tick(&tenants[i]);
+		slice();
 		turns_step(&turns, now);
 	}
 }
@@ -97,7 +109,7 @@ static void measure(uint64_t time)
 {
 	run_for(2000 * MS);
 	for (int i = 0; i < tenant_count; i++)
-		tenants[i].got = 0;
+		tenants[i].got = tenants[i].sliced = 0;
 	run_for(time);
 }
 
@@ -342,6 +354,27 @@ static void test_endless(void **state)
 	assert_in_range(c->got, 4500 * MS, 5100 * MS);
 }
 
+/* Pieces that are not waited for: what the other VM has lost until then is paid back when each has ended. */
+static void check_overdue(uint32_t first, uint32_t second, uint64_t least)
+{
+	struct tenant *a = add(first, 5000 * MS), *b = add(second, MS / 10);
+
+	measure(120000 * MS);
+	assert_in_range(b->sliced * 1000 / (120000 * MS), least, 1000);
+	assert_in_range((a->sliced + b->sliced) * 1000 / (120000 * MS), 970, 1001);
+}
+
+static void test_overdue_pieces(void **state)
+{
+	check_overdue(1, 1, 490);
+}
+
+/* The device gives each half of its time, whatever the shares are. */
+static void test_overdue_pieces_of_a_tenth(void **state)
+{
+	check_overdue(1, 9, 500);
+}
+
 static void test_holder_is_gone(void **state)
 {
 	struct tenant *holder;
@@ -430,6 +463,8 @@ int main(void)
 		cmocka_unit_test_setup(test_bursts, begin),
 		cmocka_unit_test_setup(test_alone_again, begin),
 		cmocka_unit_test_setup(test_endless, begin),
+		cmocka_unit_test_setup(test_overdue_pieces, begin),
+		cmocka_unit_test_setup(test_overdue_pieces_of_a_tenth, begin),
 		cmocka_unit_test_setup(test_holder_is_gone, begin),
 		cmocka_unit_test_setup(test_work_that_waits_for_work, begin),
 		cmocka_unit_test_setup(test_all_are_endless, begin),
