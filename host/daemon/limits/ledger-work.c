@@ -83,12 +83,15 @@ static bool is_earlier(const struct daemon_ledger_row *row, const struct daemon_
 	return !than || row->chosen < than->chosen;
 }
 
-/* Work that may wait for its process may wait for another process as well: it keeps none from the GPU. */
+/*
+ * Work that may wait for its process may wait for another process as well: it keeps none from the GPU, unless kernels
+ * of this VM were found outside of its turns.
+ */
 static void consider(struct daemon_ledger_row *row, void *argument)
 {
 	struct choice *c = argument;
 	bool runs = is_running(row);
-	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_is_seen(row);
+	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_is_recent();
 
 	c->count += runs && !waits;
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))

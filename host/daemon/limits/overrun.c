@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limits/overrun.h"
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "limits/ledger.h"
 #include "options/quotas.h"
@@ -22,17 +23,23 @@
 /* How long a worker that is told to end has for that. */
 #define END_NS (2 * SECOND_NS)
 
+/* How long daemon_overrun_is_recent(), and how much time it takes for that. */
+#define RECENT_NS (60 * SECOND_NS)
+#define LEAST_RECENT_NS SECOND_NS
+
 struct interval {
-	uint64_t from, until; /* until 0: it has not ended */
+	uint64_t from; /* until the next one; 0: none */
+	enum daemon_overrun_turn turn;
 };
 
 static struct {
 	const struct daemon_options *options;
 	struct interval intervals[INTERVALS];
-	unsigned int last;
+	unsigned int last; /* the newest */
 	uint64_t sampled_ns[VCUDA_LEDGER_GPUS];
 	uint64_t counted_ns; /* the time of the last sample that counted */
 	uint64_t time_ns;    /* of all workers */
+	uint64_t recent_ns;  /* when it was last LEAST_RECENT_NS or longer */
 } overrun;
 
 void daemon_overrun_open(const struct daemon_options *options)
@@ -40,44 +47,39 @@ void daemon_overrun_open(const struct daemon_options *options)
 	overrun.options = options;
 }
 
-void daemon_overrun_silent_from(uint64_t ns)
+void daemon_overrun_turn(enum daemon_overrun_turn turn, uint64_t ns)
 {
-	struct interval *last = &overrun.intervals[overrun.last];
-
-	if (last->from && !last->until)
+	if (overrun.intervals[overrun.last].turn == turn)
 		return;
 	overrun.last = (overrun.last + 1) % INTERVALS;
-	overrun.intervals[overrun.last] = (struct interval){.from = ns};
+	overrun.intervals[overrun.last] = (struct interval){.from = ns, .turn = turn};
 }
 
-void daemon_overrun_silent_until(uint64_t ns)
+/* OWN near the ends of intervals, and before those that are known. */
+static enum daemon_overrun_turn turn_at(uint64_t ns)
 {
-	struct interval *last = &overrun.intervals[overrun.last];
+	uint64_t until = UINT64_MAX;
 
-	if (last->from && !last->until)
-		last->until = ns;
-}
-
-static bool was_silent(uint64_t ns)
-{
 	for (unsigned int i = 0; i < INTERVALS; i++) {
-		const struct interval *at = &overrun.intervals[i];
+		const struct interval *at = &overrun.intervals[(overrun.last - i) % INTERVALS];
 
-		if (at->from && ns >= at->from + MARGIN_NS && (!at->until || ns + MARGIN_NS <= at->until))
-			return true;
+		if (at->from && ns >= at->from + MARGIN_NS)
+			return until == UINT64_MAX || ns + MARGIN_NS <= until ? at->turn : DAEMON_OVERRUN_OWN;
+		until = at->from;
 	}
-	return false;
+	return DAEMON_OVERRUN_OWN;
 }
 
-bool daemon_overrun_is_seen(const struct daemon_ledger_row *row)
+bool daemon_overrun_is_recent(void)
 {
-	return row->overrun_ns != 0;
+	return overrun.recent_ns && vcuda_now_ns() < overrun.recent_ns + RECENT_NS;
 }
 
 /* ---- one message ---- */
 
 struct count {
 	const struct vcuda_gpu_use_sample *sample;
+	enum daemon_overrun_turn turn;
 	uint64_t ns;
 };
 
@@ -86,7 +88,7 @@ static void count_sample(struct daemon_ledger_row *row, void *argument)
 	const struct count *c = argument;
 
 	if (row->worker != (pid_t)c->sample->process || !row->demand ||
-	    (atomic_load(&row->demand->running) && !atomic_load(&row->demand->waits)))
+	    (c->turn == DAEMON_OVERRUN_LATE && !atomic_load(&row->demand->waits)))
 		return;
 	vcuda_log_debug("worker %d ran kernels outside of this VM's turns, %llu ms", row->worker,
 			(unsigned long long)(c->ns / 1000000));
@@ -103,8 +105,9 @@ static void count_samples(const struct vcuda_gpu_use *m)
 		uint64_t ns = (passed < MOST_SAMPLE_NS ? passed : MOST_SAMPLE_NS) * s->busy / 100;
 
 		overrun.sampled_ns[m->gpu] = s->time_ns;
-		if (ns && was_silent(s->time_ns))
-			daemon_ledger_each(count_sample, &(struct count){.sample = s, .ns = ns});
+		if (ns && turn_at(s->time_ns) != DAEMON_OVERRUN_OWN)
+			daemon_ledger_each(count_sample,
+					   &(struct count){.sample = s, .turn = turn_at(s->time_ns), .ns = ns});
 	}
 }
 
@@ -158,6 +161,8 @@ void daemon_overrun_samples(const struct vcuda_gpu_use *m)
 	if (!overrun.options)
 		return;
 	count_samples(m);
+	if (overrun.time_ns >= LEAST_RECENT_NS)
+		overrun.recent_ns = vcuda_now_ns();
 	daemon_ledger_each(kill_if_late, &overrun.sampled_ns[m->gpu]);
 	if (overrun.time_ns >= limit_ns()) {
 		daemon_ledger_each(find_most, &most);

@@ -79,7 +79,7 @@ static void end_drain(void)
 {
 	count_time();
 	if (turns.held)
-		daemon_overrun_silent_from(turns.timed_until);
+		daemon_overrun_turn(DAEMON_OVERRUN_ENDED, turns.timed_until);
 	turns.drains = false;
 	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
@@ -109,7 +109,7 @@ static void work_one_by_one(void)
 
 static void be_late(void)
 {
-	daemon_overrun_silent_from(vcuda_now_ns());
+	daemon_overrun_turn(DAEMON_OVERRUN_LATE, vcuda_now_ns());
 	work_one_by_one();
 }
 
@@ -200,7 +200,7 @@ static void poll_expired(struct daemon_timer *timer)
 static void lost(void)
 {
 	count_time();
-	daemon_overrun_silent_until(turns.timed_until);
+	daemon_overrun_turn(DAEMON_OVERRUN_OWN, turns.timed_until);
 	daemon_timer_clear(&turns.stop);
 	daemon_ledger_continue_work();
 	turns.active = turns.drains = false;
@@ -241,7 +241,7 @@ static bool take(const struct vcuda_arbiter_message *m)
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
 	if (!turns.held)
-		daemon_overrun_silent_until(turns.timed_until);
+		daemon_overrun_turn(DAEMON_OVERRUN_OWN, turns.timed_until);
 	if (turns.exclusive && !turns.held && turns.one_by_one)
 		choose_only(true);
 	show_state();

@@ -44,7 +44,7 @@ static void broken(struct daemon_ledger_row *row)
 static void begin(void)
 {
 	now += 100 * SECOND;
-	daemon_overrun_silent_until(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_OWN, now);
 	broken_count = 0;
 	for (int i = 0; i < WORKERS; i++) {
 		check(!daemon_ledger_open(&rows[i], &loop, &ends[i]));
@@ -79,9 +79,8 @@ static void look(int worker, uint32_t busy)
 
 	m = (struct vcuda_gpu_use){.type = VCUDA_GPU_USE_SAMPLES, .gpu = 1};
 	for (uint64_t until = now + SECOND; now < until; now += STEP)
-		m.samples[m.count++] = (struct vcuda_gpu_use_sample){.process = (uint32_t)(100000000 + worker),
-								     .busy = busy,
-								     .time_ns = now};
+		m.samples[m.count++] = (struct vcuda_gpu_use_sample){
+			.process = (uint32_t)(100000000 + worker), .busy = busy, .time_ns = now};
 	daemon_overrun_samples(&m);
 }
 
@@ -96,9 +95,9 @@ static void test_waits(void)
 	begin();
 	set(0, true, true);
 	set(1, true, true);
-	daemon_overrun_silent_from(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
 	look_for(0, 100, 9);
-	check(daemon_overrun_is_seen(&rows[0]) && !daemon_overrun_is_seen(&rows[1]));
+	check(rows[0].overrun_ns && !rows[1].overrun_ns && daemon_overrun_is_recent());
 	check(!is_told(0));
 	look_for(0, 100, 2);
 	check(is_told(0) && !is_told(1) && !broken_count);
@@ -117,12 +116,12 @@ static void test_its_turn(void)
 	look_for(0, 100, 20);
 	/* Each of these moments is in a turn of 2 ms, or just before or behind one. */
 	for (int i = 0; i < 100; i++) {
-		daemon_overrun_silent_from(now + STEP / 2);
-		daemon_overrun_silent_until(now + STEP - SECOND / 1000);
+		daemon_overrun_turn(DAEMON_OVERRUN_LATE, now + STEP / 2);
+		daemon_overrun_turn(DAEMON_OVERRUN_OWN, now + STEP - SECOND / 1000);
 		look(0, 100);
 		now -= SECOND - STEP;
 	}
-	check(!daemon_overrun_is_seen(&rows[0]) && !is_told(0));
+	check(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
@@ -132,8 +131,8 @@ static void test_between_turns(void)
 	begin();
 	set(0, true, true);
 	for (uint64_t at = now; at < now + 40 * SECOND; at += ROUND) {
-		daemon_overrun_silent_from(at + SECOND / 100);
-		daemon_overrun_silent_until(at + ROUND);
+		daemon_overrun_turn(DAEMON_OVERRUN_LATE, at + SECOND / 100);
+		daemon_overrun_turn(DAEMON_OVERRUN_OWN, at + ROUND);
 	}
 	look_for(0, 100, 40);
 	check(is_told(0));
@@ -144,9 +143,23 @@ static void test_limit_of_the_worker(void)
 {
 	begin();
 	set(0, true, false);
-	daemon_overrun_silent_from(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
 	look_for(0, 100, 30);
-	check(!daemon_overrun_is_seen(&rows[0]) && !is_told(0));
+	check(!rows[0].overrun_ns && !is_told(0));
+	end();
+}
+
+/* Each kernel is late, and has ended when the driver's words arrive. */
+static void test_late_kernels(void)
+{
+	begin();
+	for (int i = 0; i < 30; i++) {
+		daemon_overrun_turn(DAEMON_OVERRUN_OWN, now);
+		daemon_overrun_turn(DAEMON_OVERRUN_LATE, now + STEP / 2);
+		daemon_overrun_turn(DAEMON_OVERRUN_ENDED, now + SECOND - STEP / 2);
+		look(0, 100);
+	}
+	check(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
@@ -154,7 +167,7 @@ static void test_lies(void)
 {
 	begin();
 	set(0, false, false);
-	daemon_overrun_silent_from(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_ENDED, now);
 	look_for(0, 100, 11);
 	check(is_told(0));
 	end();
@@ -164,12 +177,12 @@ static void test_little(void)
 {
 	begin();
 	set(0, true, true);
-	daemon_overrun_silent_from(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
 	/* A GPU that is idle most of the time. */
 	look_for(0, 5, 100);
 	check(!is_told(0));
 	look_for(WORKERS + 1, 100, 4);
-	check(!daemon_overrun_is_seen(&rows[0]));
+	check(!rows[0].overrun_ns);
 	/* Kernels now and then. */
 	for (int i = 0; i < 5; i++) {
 		look_for(0, 100, 8);
@@ -186,7 +199,7 @@ static void test_all_together(void)
 	begin();
 	for (int i = 0; i < WORKERS; i++)
 		set(i, true, true);
-	daemon_overrun_silent_from(now);
+	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
 	look(2, 30);
 	for (int i = 0; i < 5; i++) {
 		look(0, 100);
@@ -201,10 +214,12 @@ int main(void)
 	check(!daemon_loop_init(&loop));
 	check(!daemon_ledger_refresh(&options));
 	daemon_overrun_open(&options);
+	check(!daemon_overrun_is_recent());
 	test_waits();
 	test_its_turn();
 	test_between_turns();
 	test_limit_of_the_worker();
+	test_late_kernels();
 	test_lies();
 	test_little();
 	test_all_together();
