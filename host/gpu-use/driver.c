@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/deadline.h"
 #include "host/backend-cuda/nvml.h"
 
 #define MOST_GPUS 64
@@ -86,22 +87,24 @@ static int is_later(const void *a, const void *b)
 	return (first->time_us > second->time_us) - (first->time_us < second->time_us);
 }
 
-static uint64_t read_clock(clockid_t clock)
+/* The clock of the driver's samples. It may be set at any time. */
+static uint64_t real_time_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 bool gpus_read_samples(unsigned int gpu, struct vcuda_gpu_use *to)
 {
 	static struct backend_sample samples[MOST_SAMPLES];
-	uint64_t since = gpus.sampled_us[gpu] ? gpus.sampled_us[gpu] : read_clock(CLOCK_REALTIME) / 1000;
-	int count = is_known(gpu) ? backend_nvml_samples(gpus.ids[gpu], since, samples, MOST_SAMPLES) : -1;
-	uint64_t offset = read_clock(CLOCK_MONOTONIC) - read_clock(CLOCK_REALTIME);
+	uint64_t now_us = real_time_ns() / 1000, offset = vcuda_now_ns() - real_time_ns();
+	int count;
 
-	gpus.sampled_us[gpu] = since;
+	if (!gpus.sampled_us[gpu] || gpus.sampled_us[gpu] > now_us)
+		gpus.sampled_us[gpu] = now_us;
+	count = is_known(gpu) ? backend_nvml_samples(gpus.ids[gpu], gpus.sampled_us[gpu], samples, MOST_SAMPLES) : -1;
 	to->type = VCUDA_GPU_USE_SAMPLES;
 	to->gpu = gpu;
 	to->count = 0;
