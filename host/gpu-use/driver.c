@@ -100,18 +100,20 @@ bool gpus_read_samples(unsigned int gpu, struct vcuda_gpu_use *to)
 {
 	static struct backend_sample samples[MOST_SAMPLES];
 	uint64_t now_us = real_time_ns() / 1000, offset = vcuda_now_ns() - real_time_ns();
+	uint64_t since;
 	int count;
 
 	if (!gpus.sampled_us[gpu] || gpus.sampled_us[gpu] > now_us)
 		gpus.sampled_us[gpu] = now_us;
-	count = is_known(gpu) ? backend_nvml_samples(gpus.ids[gpu], gpus.sampled_us[gpu], samples, MOST_SAMPLES) : -1;
+	since = gpus.sampled_us[gpu];
+	count = is_known(gpu) ? backend_nvml_samples(gpus.ids[gpu], since, samples, MOST_SAMPLES) : -1;
 	to->type = VCUDA_GPU_USE_SAMPLES;
 	to->gpu = gpu;
 	to->count = 0;
 	if (count > 0)
 		qsort(samples, (size_t)count, sizeof(samples[0]), is_later);
 	for (int i = 0; i < count; i++) {
-		if (samples[i].time_us <= gpus.sampled_us[gpu])
+		if (samples[i].time_us <= since)
 			continue;
 		gpus.sampled_us[gpu] = samples[i].time_us;
 		to->samples[to->count++] = (struct vcuda_gpu_use_sample){.process = samples[i].pid,

@@ -36,10 +36,11 @@ static struct {
 	const struct daemon_options *options;
 	struct interval intervals[INTERVALS];
 	unsigned int last; /* the newest */
-	uint64_t sampled_ns[VCUDA_LEDGER_GPUS];
-	uint64_t counted_ns; /* the time of the last sample that counted */
-	uint64_t time_ns;    /* of all workers */
-	uint64_t recent_ns;  /* when it was last LEAST_RECENT_NS or longer */
+	uint64_t sampled_ns[VCUDA_LEDGER_GPUS],
+		period_ns[VCUDA_LEDGER_GPUS]; /* the last sample, and the time before it */
+	uint64_t counted_ns;                  /* the time of the last sample that counted */
+	uint64_t time_ns;                     /* of all workers */
+	uint64_t recent_ns;                   /* when it was last LEAST_RECENT_NS or longer */
 } overrun;
 
 void daemon_overrun_open(const struct daemon_options *options)
@@ -101,9 +102,12 @@ static void count_samples(const struct vcuda_gpu_use *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
 		const struct vcuda_gpu_use_sample *s = &m->samples[i];
-		uint64_t passed = s->time_ns - overrun.sampled_ns[m->gpu];
-		uint64_t ns = (passed < MOST_SAMPLE_NS ? passed : MOST_SAMPLE_NS) * s->busy / 100;
+		uint64_t passed = s->time_ns - overrun.sampled_ns[m->gpu], ns;
 
+		/* Several processes may be found at once. */
+		if (passed)
+			overrun.period_ns[m->gpu] = passed < MOST_SAMPLE_NS ? passed : MOST_SAMPLE_NS;
+		ns = overrun.period_ns[m->gpu] * s->busy / 100;
 		overrun.sampled_ns[m->gpu] = s->time_ns;
 		if (ns && turn_at(s->time_ns) != DAEMON_OVERRUN_OWN)
 			daemon_ledger_each(count_sample,
