@@ -125,7 +125,6 @@ static void map_wrongly(void)
 	GIVES(cuMemMap(p, 0, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(p + 4096, 2 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(p, 2 * granule, 0, handle, 1), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuMemMap(p + 3 * granule, 2 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(granule, 2 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(p, 2 * granule, 0, handle + 1000, 0), CUDA_ERROR_INVALID_VALUE);
 
@@ -146,6 +145,23 @@ static void map_wrongly(void)
 	OK(cuMemRelease(handle));
 	GIVES(cuMemMap(p, 2 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemRelease(other));
+}
+
+/* What is mapped there all the same is unmapped. */
+static void map_beyond(void)
+{
+	CUmemGenericAllocationHandle handle = create(HOST, 2);
+	CUdeviceptr p;
+	CUresult code;
+
+	probe_begin("map", "beyond a reservation");
+	OK(cuMemAddressReserve(&p, 4 * granule, 0, 0, 0));
+	code = cuMemMap(p + 3 * granule, 2 * granule, 0, handle, 0);
+	GIVES(code, CUDA_ERROR_INVALID_VALUE);
+	if (code == CUDA_SUCCESS)
+		OK(cuMemUnmap(p + 3 * granule, 2 * granule));
+	OK(cuMemAddressFree(p, 4 * granule));
+	OK(cuMemRelease(handle));
 }
 
 static void use_as_other_memory(void)
@@ -184,6 +200,7 @@ void probe_codes(void)
 		ask_granularity(&granularities[i]);
 	ask_attributes();
 	map_wrongly();
+	map_beyond();
 	use_as_other_memory();
 	ask_pools();
 }
