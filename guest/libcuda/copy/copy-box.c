@@ -11,6 +11,7 @@
 #include "core/request.h"
 #include "copy/copy.h"
 #include "protocol/guest-calls.h"
+#include "memory/mapped-host.h"
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 #include "stream/stream.h"
@@ -190,6 +191,12 @@ static CUresult dispatch(const struct call_options *how, const struct libcuda_co
 	return result;
 }
 
+/* Whether no command may name all of it. */
+static bool is_in_pieces(const struct libcuda_copy_end *end, const struct libcuda_copy_box *b)
+{
+	return libcuda_host_piece(end->address, extent(end, b)) < extent(end, b);
+}
+
 /* `stream`: as the application named it. */
 static CUresult copy_box(const struct call_options *how, const struct libcuda_copy_box *b, CUstream stream,
 			 CUstream resolved, bool async)
@@ -206,7 +213,8 @@ static CUresult copy_box(const struct call_options *how, const struct libcuda_co
 		result = libcuda_operand_find(b->src.address, extent(&b->src, b), b->src.side, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure)
+	if (b->width > VCUDA_STAGE_BLOCK_BYTES || to.unsure || from.unsure || is_in_pieces(&b->dst, b) ||
+	    is_in_pieces(&b->src, b))
 		return row_by_row(b, stream, async);
 	return dispatch(how, b, to.kind, from.kind, resolved, async);
 }

@@ -14,6 +14,7 @@
 #include "core/init.h"
 #include "core/request.h"
 #include "guest/client/session.h"
+#include "memory/mapped-host.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 
@@ -172,6 +173,19 @@ CUresult libcuda_copy_check(struct libcuda_copy_end dst, struct libcuda_copy_end
 	return find_ends(dst, src, bytes, &to, &from);
 }
 
+/* A part for each registration of host memory. */
+static CUresult copy_pieces(const struct call_options *how, uint64_t dst, enum libcuda_memory_kind to, uint64_t src,
+			    enum libcuda_memory_kind from, size_t bytes, CUstream stream, bool async)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t done = 0, piece; done < bytes && result == CUDA_SUCCESS; done += piece) {
+		piece = libcuda_host_piece(src + done, libcuda_host_piece(dst + done, bytes - done));
+		result = dispatch(how, dst + done, to, src + done, from, piece, stream, async);
+	}
+	return result;
+}
+
 CUresult libcuda_copy(struct libcuda_copy_end dst, struct libcuda_copy_end src, size_t bytes, CUstream stream,
 		      bool async)
 {
@@ -185,6 +199,6 @@ CUresult libcuda_copy(struct libcuda_copy_end dst, struct libcuda_copy_end src, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	how.wait = to.unsure || from.unsure;
-	result = dispatch(&how, dst.address, to.kind, src.address, from.kind, bytes, stream, async);
+	result = copy_pieces(&how, dst.address, to.kind, src.address, from.kind, bytes, stream, async);
 	return result == CUDA_SUCCESS && to.seen && !async ? libcuda_stream_wait(&how, stream) : result;
 }

@@ -2,6 +2,7 @@
 #include "copy/memset.h"
 
 #include "core/request.h"
+#include "memory/mapped-host.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 
@@ -16,6 +17,30 @@ static CUresult fill_line(const struct call_options *how, CUdeviceptr dst, unsig
 	default:
 		return vcuda_call_cuMemsetD32Async_with(how, dst, value, width, stream);
 	}
+}
+
+/* A part for each registration of host memory. */
+static CUresult fill_pieces(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUdeviceptr dst,
+			    CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t done = 0, piece; done < m->width && result == CUDA_SUCCESS; done += piece) {
+		CUdeviceptr at = dst + done * m->elementSize;
+
+		piece = libcuda_host_piece(at, (m->width - done) * m->elementSize) / m->elementSize;
+		result = fill_line(how, at, m->elementSize, m->value, piece, stream);
+	}
+	return result;
+}
+
+static CUresult fill_row_by_row(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t row = 0; row < m->height && result == CUDA_SUCCESS; row++)
+		result = fill_pieces(how, m, m->dst + row * m->pitch, stream);
+	return result;
 }
 
 static CUresult fill_rows(const struct call_options *how, CUdeviceptr dst, size_t pitch, unsigned int element,
@@ -68,12 +93,15 @@ CUresult libcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_
 			      CUstream resolved)
 {
 	struct call_options options = *how;
+	size_t extent;
 
 	options.wait = unsure;
-
-	return m->height > 1
-		       ? fill_rows(&options, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved)
-		       : fill_line(&options, m->dst, m->elementSize, m->value, m->width, resolved);
+	if (m->height <= 1)
+		return fill_pieces(&options, m, m->dst, resolved);
+	extent = (m->height - 1) * m->pitch + m->width * m->elementSize;
+	if (libcuda_host_piece(m->dst, extent) < extent)
+		return fill_row_by_row(&options, m, resolved);
+	return fill_rows(&options, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved);
 }
 
 CUresult libcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)

@@ -401,6 +401,17 @@ CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAcce
 	return leave(entered, result);
 }
 
+size_t libcuda_host_piece(uint64_t address, size_t bytes)
+{
+	struct libcuda_host_mapping m;
+	uint64_t here;
+
+	if (libcuda_host.features & VCUDA_FEATURE_PLACES || !libcuda_host_mapping_at(address, &m))
+		return bytes;
+	here = m.bytes - (address - m.start);
+	return here < bytes ? here : bytes;
+}
+
 static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUmemAccess_flags flags)
 {
 	CUresult result =

@@ -54,4 +54,10 @@ CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint6
 CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc);
 CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device, CUmemAccess_flags flags);
 
+/*
+ * How many bytes from the address on one command may name. In the arena each mapping is a registration of its own,
+ * beyond whose end NVIDIA's driver does not copy or fill; elsewhere, all of `bytes`.
+ */
+size_t libcuda_host_piece(uint64_t address, size_t bytes);
+
 #endif

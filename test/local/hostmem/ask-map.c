@@ -230,11 +230,10 @@ static void unmap_parts(const int *with)
 		{"from half a granule on", 1, 4},
 	};
 
-	for (size_t i = 0; i < sizeof(unmaps) / sizeof(unmaps[0]); i++) {
+	for (size_t i = 0; i < sizeof(unmaps) / sizeof(unmaps[0]); i++)
 		unmap_one((CUmemLocationType)with[0], unmaps[i].name, unmaps[i].at, unmaps[i].size, false);
-		if (with[0] != DEVICE)
-			unmap_one((CUmemLocationType)with[0], unmaps[i].name, unmaps[i].at, unmaps[i].size, true);
-	}
+	for (size_t i = 0; i < sizeof(unmaps) / sizeof(unmaps[0]) && with[0] != DEVICE; i++)
+		unmap_one((CUmemLocationType)with[0], unmaps[i].name, unmaps[i].at, unmaps[i].size, true);
 }
 
 /* ---- cuMemAddressReserve(), cuMemAddressFree() ---- */

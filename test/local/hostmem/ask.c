@@ -119,6 +119,7 @@ static void start(void)
 	     cuMemGetAllocationGranularity(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 }
 
+/* Above a GPU of NVIDIA's, addresses for host memory are reserved while such memory waits to be mapped. */
 static void answer(const struct group *g, int fd)
 {
 	dup2(fd, STDOUT_FILENO);
@@ -126,6 +127,8 @@ static void answer(const struct group *g, int fd)
 	group_name = g->name;
 	alarm(SECONDS);
 	start();
+	if (g->with[0] == HOST || g->with[0] == NUMA)
+		make(HOST, 1);
 	g->ask(g->with);
 	exit(0);
 }

@@ -6,6 +6,54 @@
 #define HOST CU_MEM_LOCATION_TYPE_HOST
 #define NUMA CU_MEM_LOCATION_TYPE_HOST_NUMA
 
+/* Other calls over a border between two mappings, with one of pinned memory at the other end. */
+static void cross(CUdeviceptr border)
+{
+	CUdeviceptr p = border - 4096, device;
+	uint32_t *pinned;
+
+	probe_begin("layout", "commands over the border");
+	OK(cuMemAllocHost_v2((void **)&pinned, 8192));
+	OK(cuMemAlloc_v2(&device, 8192));
+	for (uint32_t i = 0; i < 2048; i++)
+		pinned[i] = i;
+	OK(cuMemcpyHtoDAsync_v2(p, pinned, 8192, NULL));
+	OK(cuMemcpyDtoDAsync_v2(device, p, 8192, NULL));
+	OK(cuMemcpyDtoH_v2(pinned, device, 8192));
+	EXPECT(words(p)[0] == 0 && words(p)[1024] == 1024 && words(p)[2047] == 2047 && pinned[2047] == 2047);
+	OK(cuMemsetD16Async(p + 2, 0x0505, 4095, NULL));
+	OK(cuMemcpyDtoHAsync_v2(pinned, p, 8192, NULL));
+	OK(cuCtxSynchronize());
+	EXPECT(pinned[0] == 0x05050000 && pinned[1024] == 0x05050505 && pinned[2047] == 0x05050505);
+	OK(cuMemsetD2D32_v2(p, 1024, 6, 250, 8));
+	EXPECT(words(p)[0] == 6 && words(p)[250] == 0x05050505 && words(p)[1025] == 6 && words(p)[2041] == 6);
+	OK(cuMemFree_v2(device));
+	OK(cuMemFreeHost(pinned));
+}
+
+/* Rows that one box has on both sides of a border. */
+static void cross_with_rows(CUdeviceptr border)
+{
+	CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+			   .srcPitch = 1024,
+			   .dstPitch = 1200,
+			   .Height = 6,
+			   .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			   .dstDevice = border - 3000,
+			   .WidthInBytes = 1000};
+	uint32_t *pinned;
+
+	probe_begin("layout", "rows over the border");
+	OK(cuMemAllocHost_v2((void **)&pinned, 8192));
+	for (uint32_t i = 0; i < 2048; i++)
+		pinned[i] = i;
+	c.srcDevice = (uintptr_t)pinned;
+	OK(cuMemcpy2D_v2(&c));
+	for (uint32_t row = 0; row < 6; row++)
+		EXPECT(words(c.dstDevice + row * 1200)[249] == row * 256 + 249);
+	OK(cuMemFreeHost(pinned));
+}
+
 /* Side by side, and copied over the border. */
 static void host_beside_host(void)
 {
@@ -38,6 +86,8 @@ static void host_beside_host(void)
 	OK(cuMemcpyDtoH_v2(&value, device + granule / 2, 4));
 	EXPECT(value == 8);
 	OK(cuMemFree_v2(device));
+	cross(p + granule);
+	cross_with_rows(p + granule);
 	*words(p + granule) = 2 * (uint32_t)(granule / 4) + 1;
 
 	probe_begin("layout", "one of two is unmapped");
