@@ -194,9 +194,11 @@ static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* All of an allocation from its start, as with device memory. */
-	if (offset || ptr % granularity || size != made->bytes)
+	if (ptr % granularity || size % granularity || offset % granularity)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* NVIDIA's driver maps all of an allocation from its start, too. */
+	if (offset || size != made->bytes)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	return libcuda_host_map(r, ptr, size, handle, made->memory);
 }
 

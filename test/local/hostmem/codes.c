@@ -119,9 +119,9 @@ static void map_wrongly(void)
 
 	probe_begin("map", "codes");
 	OK(cuMemAddressReserve(&p, 4 * granule, 0, 0, 0));
-	GIVES(cuMemMap(p, 2 * granule, granule, handle, 0), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuMemMap(p, granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuMemMap(p, 3 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuMemMap(p, 2 * granule, granule, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuMemMap(p, granule, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuMemMap(p, 3 * granule, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
 	GIVES(cuMemMap(p, 0, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(p + 4096, 2 * granule, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemMap(p, 2 * granule, 0, handle, 1), CUDA_ERROR_INVALID_VALUE);
