@@ -379,9 +379,6 @@ static CUresult set_access_locked(uint64_t start, uint64_t bytes, const CUmemAcc
 	struct libcuda_host_mapping m;
 	uint64_t end = start + bytes;
 
-	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes)
-		if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && m.location.type != desc->location.type)
-			return CUDA_ERROR_INVALID_VALUE;
 	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
 		if (mprotect((void *)m.start, m.bytes, protection(desc->flags)))
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -293,11 +293,10 @@ VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocat
 
 static CUresult set_device_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc)
 {
-	CUresult result = libcuda_require_device(desc->location.id);
 	struct libcuda_range r;
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	if (libcuda_require_device(desc->location.id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (find_reservation(ptr, size, &r) && libcuda_is_host_reservation(&r))
 		return libcuda_host_set_device(ptr, size, desc->location.id, desc->flags);
 	return vcuda_call_vcudaMemSetAccess(ptr, size, libcuda_device_host(desc->location.id), (int)desc->flags);
