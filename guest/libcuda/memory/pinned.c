@@ -14,6 +14,7 @@
 #include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "common/log.h"
+#include "memory/allocation.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 #include "guest/client/registration.h"
@@ -335,11 +336,13 @@ VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
 {
 	CUresult result = libcuda_require_context();
+	struct libcuda_host_mapping mapping;
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || flags || !libcuda_range_find((uintptr_t)p, &r) || !(r.kind & LIBCUDA_RANGE_ON_HOST))
+	if (!dptr || flags || !libcuda_range_find((uintptr_t)p, &r) ||
+	    !(r.kind & LIBCUDA_RANGE_ON_HOST || libcuda_host_mapping_at((uintptr_t)p, &mapping)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*dptr = (uintptr_t)p;
 	return CUDA_SUCCESS;
