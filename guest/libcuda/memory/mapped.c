@@ -56,11 +56,20 @@ static CUdevice device_of(const CUmemAllocationProp *p)
 VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
 						    CUmemAllocationGranularity_flags option)
 {
-	CUresult result = check_properties(prop);
+	CUresult result = libcuda_require_init();
+	CUmemAllocationProp of;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return vcuda_call_vcudaMemGranularity(granularity, device_of(prop), (int)option);
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	of = *prop;
+	/* Memory cannot be made there, but it would be like other memory of the host. */
+	if (of.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		of.location.type = CU_MEM_LOCATION_TYPE_HOST;
+	result = check_properties(&of);
+	return result == CUDA_SUCCESS ? vcuda_call_vcudaMemGranularity(granularity, device_of(&of), (int)option)
+				      : result;
 }
 
 static void unreserve(const struct libcuda_range *r)

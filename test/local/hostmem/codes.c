@@ -66,7 +66,7 @@ static const struct granularity {
 	{"node, least", NUMA, CU_MEM_ALLOC_GRANULARITY_MINIMUM, CUDA_SUCCESS},
 	{"node, best", NUMA, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, CUDA_SUCCESS},
 	{"host, another option", HOST, (CUmemAllocationGranularity_flags)7, CUDA_ERROR_INVALID_VALUE},
-	{"current node", CURRENT, CU_MEM_ALLOC_GRANULARITY_MINIMUM, CUDA_ERROR_INVALID_VALUE},
+	{"current node", CURRENT, CU_MEM_ALLOC_GRANULARITY_MINIMUM, CUDA_SUCCESS},
 };
 
 static void ask_granularity(const struct granularity *g)
