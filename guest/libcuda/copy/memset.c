@@ -2,7 +2,7 @@
 #include "copy/memset.h"
 
 #include "core/request.h"
-#include "memory/mapped-host.h"
+#include "memory/allocation.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 
@@ -19,30 +19,6 @@ static CUresult fill_line(const struct call_options *how, CUdeviceptr dst, unsig
 	}
 }
 
-/* A part for each registration of host memory. */
-static CUresult fill_pieces(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUdeviceptr dst,
-			    CUstream stream)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	for (size_t done = 0, piece; done < m->width && result == CUDA_SUCCESS; done += piece) {
-		CUdeviceptr at = dst + done * m->elementSize;
-
-		piece = libcuda_host_piece(at, (m->width - done) * m->elementSize) / m->elementSize;
-		result = fill_line(how, at, m->elementSize, m->value, piece, stream);
-	}
-	return result;
-}
-
-static CUresult fill_row_by_row(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	for (size_t row = 0; row < m->height && result == CUDA_SUCCESS; row++)
-		result = fill_pieces(how, m, m->dst + row * m->pitch, stream);
-	return result;
-}
-
 static CUresult fill_rows(const struct call_options *how, CUdeviceptr dst, size_t pitch, unsigned int element,
 			  unsigned int value, size_t width, size_t height, CUstream stream)
 {
@@ -56,6 +32,14 @@ static CUresult fill_rows(const struct call_options *how, CUdeviceptr dst, size_
 	}
 }
 
+/* As with NVIDIA's driver, what begins in host memory of cuMemMap() must end in the same mapping. */
+static bool is_in_one_mapping(CUdeviceptr dst, size_t bytes)
+{
+	struct libcuda_mapping m;
+
+	return !libcuda_host_mapping_at(dst, &m) || bytes <= m.bytes - (dst - m.start);
+}
+
 /* Not called where there is nothing to fill. */
 static CUresult check_extent(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height,
 			     struct libcuda_operand *to)
@@ -64,7 +48,11 @@ static CUresult check_extent(CUdeviceptr dst, size_t pitch, unsigned int element
 
 	if (height > 1 && pitch > (SIZE_MAX - bytes) / (height - 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	return libcuda_operand_find(dst, height > 1 ? (height - 1) * pitch + bytes : bytes, LIBCUDA_SIDE_DEVICE, to);
+	if (height > 1)
+		bytes += (height - 1) * pitch;
+	if (!is_in_one_mapping(dst, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	return libcuda_operand_find(dst, bytes, LIBCUDA_SIDE_DEVICE, to);
 }
 
 static bool is_sound(CUdeviceptr dst, size_t pitch, unsigned int element, size_t width, size_t height)
@@ -93,15 +81,11 @@ CUresult libcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_
 			      CUstream resolved)
 {
 	struct call_options options = *how;
-	size_t extent;
 
 	options.wait = unsure;
-	if (m->height <= 1)
-		return fill_pieces(&options, m, m->dst, resolved);
-	extent = (m->height - 1) * m->pitch + m->width * m->elementSize;
-	if (libcuda_host_piece(m->dst, extent) < extent)
-		return fill_row_by_row(&options, m, resolved);
-	return fill_rows(&options, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved);
+	return m->height > 1
+		       ? fill_rows(&options, m->dst, m->pitch, m->elementSize, m->value, m->width, m->height, resolved)
+		       : fill_line(&options, m->dst, m->elementSize, m->value, m->width, resolved);
 }
 
 CUresult libcuda_memset(const CUDA_MEMSET_NODE_PARAMS *m, CUstream stream)

@@ -21,7 +21,7 @@ struct created {
 };
 
 struct mapping {
-	struct libcuda_host_mapping place;
+	struct libcuda_mapping place;
 	struct created *of;
 	struct mapping *next;
 };
@@ -95,8 +95,8 @@ CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct lib
 	const struct created *c;
 
 	pthread_mutex_lock(&lock);
-	c = find(handle);
-	if (c && made)
+	c = find_any(handle);
+	if (c)
 		*made = c->made;
 	pthread_mutex_unlock(&lock);
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -174,9 +174,9 @@ CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t st
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
-	c = find(handle);
+	c = find_any(handle);
 	if (c) {
-		*m = (struct mapping){.place = {.start = start, .bytes = bytes, .location = c->made.location}, .of = c};
+		*m = (struct mapping){.place = {.start = start, .bytes = bytes, .is_host = c->made.memory}, .of = c};
 		add_mapping(m);
 		m = NULL;
 	}
@@ -269,9 +269,64 @@ unsigned int libcuda_allocation_types_at(uint64_t address)
 	return types;
 }
 
+/* ---- mappings ---- */
+
+bool libcuda_mapping_at(uint64_t address, struct libcuda_mapping *mapping)
+{
+	const struct mapping *m;
+
+	pthread_mutex_lock(&lock);
+	m = around(address);
+	if (m)
+		*mapping = m->place;
+	pthread_mutex_unlock(&lock);
+	return m;
+}
+
+/* With the lock. `first`: NULL, or one that is first so far. */
+static const struct mapping *first_in(const struct mapping *list, uint64_t start, uint64_t end,
+				      const struct mapping *first)
+{
+	for (const struct mapping *m = list; m; m = m->next)
+		if (m->place.start >= start && m->place.start < end && (!first || m->place.start < first->place.start))
+			first = m;
+	return first;
+}
+
+bool libcuda_mapping_next(uint64_t start, uint64_t end, struct libcuda_mapping *mapping)
+{
+	const struct mapping *first;
+
+	pthread_mutex_lock(&lock);
+	first = first_in(host_mappings, start, end, first_in(mappings, start, end, NULL));
+	if (first)
+		*mapping = first->place;
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+void libcuda_mapping_set(const struct libcuda_mapping *mapping)
+{
+	struct mapping *m;
+
+	pthread_mutex_lock(&lock);
+	m = around(mapping->start);
+	if (m && m->place.start == mapping->start)
+		m->place = *mapping;
+	pthread_mutex_unlock(&lock);
+}
+
+bool libcuda_mappings_are_cut(uint64_t start, uint64_t bytes)
+{
+	struct libcuda_mapping m;
+
+	return (libcuda_mapping_at(start, &m) && m.start < start) ||
+	       (libcuda_mapping_at(start + bytes - 1, &m) && m.start + m.bytes > start + bytes);
+}
+
 /* ---- mappings of host memory ---- */
 
-bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapping)
+bool libcuda_host_mapping_at(uint64_t address, struct libcuda_mapping *mapping)
 {
 	const struct mapping *m = NULL;
 
@@ -285,16 +340,14 @@ bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapp
 	return m;
 }
 
-bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host_mapping *mapping)
+bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_mapping *mapping)
 {
 	const struct mapping *first = NULL;
 
 	if (!atomic_load_explicit(&host_count, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&lock);
-	for (const struct mapping *m = host_mappings; m; m = m->next)
-		if (m->place.start >= start && m->place.start < end && (!first || m->place.start < first->place.start))
-			first = m;
+	first = first_in(host_mappings, start, end, NULL);
 	if (first)
 		*mapping = first->place;
 	pthread_mutex_unlock(&lock);
@@ -304,7 +357,7 @@ bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host
 bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes)
 {
 	uint64_t at = start, end = start + bytes;
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 
 	while (at < end && libcuda_host_mapping_next(at, end, &m) && m.start == at && m.bytes <= end - at &&
 	       !m.is_ending)
@@ -312,20 +365,9 @@ bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes)
 	return at == end && bytes;
 }
 
-void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping)
-{
-	struct mapping *m;
-
-	pthread_mutex_lock(&lock);
-	m = overlapping(host_mappings, mapping->start, 1);
-	if (m && m->place.start == mapping->start)
-		m->place = *mapping;
-	pthread_mutex_unlock(&lock);
-}
-
 bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 
 	while (libcuda_host_mapping_at(address, &m) && m.cpu == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
 		uint64_t here = m.bytes - (address - m.start);

@@ -19,18 +19,19 @@
 struct libcuda_allocation {
 	CUmemLocation location;
 	unsigned int handle_types;
+	bool is_imported;
 	struct libcuda_host_memory *memory; /* NULL: it is the worker's */
-	uint64_t bytes;                     /* of `memory` */
+	uint64_t bytes;                     /* 0: only the worker knows */
 };
 
 /* A new one, which the application holds; `memory` goes with it. CUDA_ERROR_OUT_OF_MEMORY: it is released. */
 CUresult libcuda_allocation_add(vcuda_allocation allocation, const struct libcuda_allocation *made,
 				CUmemGenericAllocationHandle *handle);
 
-/* `made` may be NULL. CUDA_ERROR_INVALID_VALUE: nobody holds such a one. */
+/* One that is held or mapped. CUDA_ERROR_INVALID_VALUE: there is none. */
 CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 
-/* The same, and its memory stays until libcuda_allocation_end(), whoever releases it meanwhile. */
+/* One that is held, and its memory stays until libcuda_allocation_end(), whoever releases it meanwhile. */
 CUresult libcuda_allocation_begin(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 void libcuda_allocation_end(CUmemGenericAllocationHandle handle);
 
@@ -40,8 +41,8 @@ CUresult libcuda_allocation_release(CUmemGenericAllocationHandle handle);
 bool libcuda_allocation_waits(void);
 
 /*
- * One that is held is mapped at [start, start + bytes), or what begins in there is not any more: of the worker's memory
- * all that does, of host memory the one that begins at `start`.
+ * One that is held or mapped is mapped at [start, start + bytes), or what begins in there is not any more: of the
+ * worker's memory all that does, of host memory the one that begins at `start`.
  */
 CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t start, uint64_t bytes);
 void libcuda_allocation_unmap(uint64_t start, uint64_t bytes);
@@ -56,27 +57,36 @@ CUresult libcuda_allocation_retain(uint64_t address, CUmemGenericAllocationHandl
 /* Bits (CUmemAllocationHandleType) of the one that is mapped around the address; 0: none is. */
 unsigned int libcuda_allocation_types_at(uint64_t address);
 
-/* ---- mappings of host memory ---- */
+/* ---- mappings ---- */
 
-struct libcuda_host_mapping {
+struct libcuda_mapping {
 	uint64_t start, bytes;
-	CUmemLocation location;
+	bool is_host;                            /* of host memory */
 	CUmemAccess_flags cpu;                   /* the access of this process */
-	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags; kept for mappings in the arena */
-	bool is_ending;                          /* no device has it any more; its pages are still to be released */
+	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags */
+	bool is_ending; /* of host memory: no device has it any more; its pages are still to be released */
 };
 
+/* The one around the address; the first one that begins in [start, end). */
+bool libcuda_mapping_at(uint64_t address, struct libcuda_mapping *mapping);
+bool libcuda_mapping_next(uint64_t start, uint64_t end, struct libcuda_mapping *mapping);
+
+/* Keeps the access to the one that begins where this one does, and whether it ends. */
+void libcuda_mapping_set(const struct libcuda_mapping *mapping);
+
+/* Whether [start, start + bytes) has a part of a mapping, but not all of it. */
+bool libcuda_mappings_are_cut(uint64_t start, uint64_t bytes);
+
+/* ---- mappings of host memory ---- */
+
 /* The one around the address. */
-bool libcuda_host_mapping_at(uint64_t address, struct libcuda_host_mapping *mapping);
+bool libcuda_host_mapping_at(uint64_t address, struct libcuda_mapping *mapping);
 
 /* The first one that begins in [start, end). */
-bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_host_mapping *mapping);
+bool libcuda_host_mapping_next(uint64_t start, uint64_t end, struct libcuda_mapping *mapping);
 
 /* Whether such mappings are all of [start, start + bytes), none of them in part, and none of them ends. */
 bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
-
-/* Keeps the access to the one that begins where this one does, and whether it ends. */
-void libcuda_host_mapping_set(const struct libcuda_host_mapping *mapping);
 
 /* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */
 bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes);

@@ -71,7 +71,7 @@ void libcuda_host_unreserve(const struct libcuda_range *r)
 
 static bool find_free(uint64_t start, uint64_t bytes, struct libcuda_range *r)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 
 	return libcuda_range_find(start, r) && r->kind == LIBCUDA_RANGE_RESERVED && r->start == start &&
 	       r->bytes == bytes && !libcuda_host_mapping_next(start, start + bytes, &m);
@@ -202,7 +202,7 @@ CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_
 }
 
 /* The worker's device does not use it any more. */
-static CUresult release_pages(const struct libcuda_host_mapping *m)
+static CUresult release_pages(const struct libcuda_mapping *m)
 {
 	struct client_transport *t = client_session.transport;
 	int err;
@@ -212,7 +212,7 @@ static CUresult release_pages(const struct libcuda_host_mapping *m)
 	return err ? libcuda_pinned_error(err, m->start, m->bytes) : CUDA_SUCCESS;
 }
 
-static bool is_for_a_device(const struct libcuda_host_mapping *m)
+static bool is_for_a_device(const struct libcuda_mapping *m)
 {
 	for (int i = 0; i < LIBCUDA_ACCESS_DEVICES; i++)
 		if (m->devices[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE)
@@ -222,7 +222,7 @@ static bool is_for_a_device(const struct libcuda_host_mapping *m)
 
 #define ALL_DEVICES (-1)
 
-static CUresult end_device_access(struct libcuda_host_mapping *m)
+static CUresult end_device_access(struct libcuda_mapping *m)
 {
 	CUresult result = is_for_a_device(m) ? vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, ALL_DEVICES,
 									     CU_MEM_ACCESS_FLAGS_PROT_NONE)
@@ -230,7 +230,7 @@ static CUresult end_device_access(struct libcuda_host_mapping *m)
 
 	if (result == CUDA_SUCCESS) {
 		memset(m->devices, CU_MEM_ACCESS_FLAGS_PROT_NONE, sizeof(m->devices));
-		libcuda_host_mapping_set(m);
+		libcuda_mapping_set(m);
 	}
 	return result;
 }
@@ -238,7 +238,7 @@ static CUresult end_device_access(struct libcuda_host_mapping *m)
 /* If one device keeps its access, all mappings stay, with their pages. */
 static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint64_t at = start; result == CUDA_SUCCESS && libcuda_host_mapping_next(at, start + bytes, &m);
@@ -249,18 +249,18 @@ static CUresult end_device_accesses(uint64_t start, uint64_t bytes)
 
 static void mark_ending(uint64_t start, uint64_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 
 	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
 		m.is_ending = true;
-		libcuda_host_mapping_set(&m);
+		libcuda_mapping_set(&m);
 	}
 }
 
 /* Addresses where pages could not be released are not used again: the mapping stays in the table, for another try. */
 static CUresult end_mappings(uint64_t start, uint64_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	CUresult result = CUDA_SUCCESS, one;
 
 	for (uint64_t at = start; libcuda_host_mapping_next(at, start + bytes, &m); at = m.start + m.bytes) {
@@ -276,7 +276,7 @@ static CUresult end_mappings(uint64_t start, uint64_t bytes)
 static bool is_another_try(uint64_t start, uint64_t bytes)
 {
 	uint64_t end = start + bytes;
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	bool is = false;
 
 	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
@@ -304,7 +304,7 @@ static CUresult unmap_others(uint64_t start, uint64_t bytes)
 {
 	uint64_t from = start, end = start + bytes;
 	CUresult result = CUDA_SUCCESS;
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 
 	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
 		if (!m.is_ending)
@@ -346,7 +346,7 @@ static CUresult unmap_locked(const struct libcuda_range *r, uint64_t start, uint
 /* The worker waits for work to end. Where no host memory is mapped no lock is held meanwhile. */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	CUresult result;
 	int entered;
 
@@ -374,33 +374,33 @@ static int protection(CUmemAccess_flags flags)
 	}
 }
 
-static CUresult set_access_locked(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc)
+/* Processors have no access to device memory, which can be said but not changed. */
+static CUresult set_access_locked(uint64_t start, uint64_t bytes, CUmemAccess_flags flags)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	uint64_t end = start + bytes;
 
-	for (uint64_t at = start; libcuda_host_mapping_next(at, end, &m); at = m.start + m.bytes) {
-		if (mprotect((void *)m.start, m.bytes, protection(desc->flags)))
+	for (uint64_t at = start; libcuda_mapping_next(at, end, &m); at = m.start + m.bytes) {
+		if (!m.is_host && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		if (m.is_host && mprotect((void *)m.start, m.bytes, protection(flags)))
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		m.cpu = desc->flags;
-		libcuda_host_mapping_set(&m);
+		m.cpu = flags;
+		libcuda_mapping_set(&m);
 	}
 	return CUDA_SUCCESS;
 }
 
-CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc)
+CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, CUmemAccess_flags flags)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	int entered = enter();
 
-	if (libcuda_host_mappings_cover(start, bytes))
-		result = set_access_locked(start, bytes, desc);
-	return leave(entered, result);
+	return leave(entered, set_access_locked(start, bytes, flags));
 }
 
 size_t libcuda_host_piece(uint64_t address, size_t bytes)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	uint64_t here;
 
 	if (libcuda_host.features & VCUDA_FEATURE_PLACES || !libcuda_host_mapping_at(address, &m))
@@ -409,21 +409,21 @@ size_t libcuda_host_piece(uint64_t address, size_t bytes)
 	return here < bytes ? here : bytes;
 }
 
-static CUresult set_device(struct libcuda_host_mapping *m, CUdevice device, CUmemAccess_flags flags)
+static CUresult set_device(struct libcuda_mapping *m, CUdevice device, CUmemAccess_flags flags)
 {
 	CUresult result =
 		vcuda_call_vcudaMemHostAccess((void *)m->start, m->bytes, libcuda_device_host(device), (int)flags);
 
 	if (result == CUDA_SUCCESS) {
 		m->devices[device] = (uint8_t)flags;
-		libcuda_host_mapping_set(m);
+		libcuda_mapping_set(m);
 	}
 	return result;
 }
 
 CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device, CUmemAccess_flags flags)
 {
-	struct libcuda_host_mapping m;
+	struct libcuda_mapping m;
 	CUresult result = CUDA_SUCCESS;
 	int entered = enter();
 

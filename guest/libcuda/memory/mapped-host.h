@@ -44,14 +44,19 @@ CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_
 			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory);
 
 /*
- * Ends all mappings that begin in [start, start + bytes) of the reservation: whole ones, of host memory or not. After
- * an error those that the host did not let go of are still there, and keep the reservation; the same call can be made
- * again.
+ * Ends all mappings that begin in [start, start + bytes) of the reservation, which they fill: whole ones, of host
+ * memory or not. After an error those that the host did not let go of are still there, and keep the reservation; the
+ * same call can be made again.
  */
 CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint64_t bytes);
 
-/* The access of this process, or in the arena of a device, to whole mappings, which the functions check. */
-CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, const CUmemAccessDesc *desc);
+/*
+ * The access of this process to the mappings that begin in there, one after the other. CUDA_ERROR_NOT_SUPPORTED: one is
+ * of device memory; those before it have their access.
+ */
+CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, CUmemAccess_flags flags);
+
+/* The access of a device in the arena, to whole mappings, which the function checks. */
 CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device, CUmemAccess_flags flags);
 
 /*

@@ -16,7 +16,8 @@ static CUresult check_host_properties(const CUmemAllocationProp *p)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (!libcuda_host_memory_has_place(&p->location) ||
-	    (p->location.type == CU_MEM_LOCATION_TYPE_HOST && p->requestedHandleTypes))
+	    (p->location.type == CU_MEM_LOCATION_TYPE_HOST && p->requestedHandleTypes) ||
+	    p->allocFlags.compressionType || p->allocFlags.gpuDirectRDMACapable)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -24,6 +25,17 @@ static CUresult check_host_properties(const CUmemAllocationProp *p)
 static bool is_on_host(const CUmemLocation *where)
 {
 	return where->type == CU_MEM_LOCATION_TYPE_HOST || where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+/* NVIDIA's driver for Linux refuses those of other systems, and looks at no bits that mean nothing. */
+static CUresult check_handle_types(unsigned int types)
+{
+	if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!(types & CU_MEM_HANDLE_TYPE_FABRIC))
+		return CUDA_SUCCESS;
+	vcuda_log_once("handles of mapped memory other than file descriptors are not supported yet");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult check_properties(const CUmemAllocationProp *p)
@@ -39,37 +51,28 @@ static CUresult check_properties(const CUmemAllocationProp *p)
 		result = check_host_properties(p);
 	else
 		result = libcuda_require_device(p->location.id);
-	if (result == CUDA_SUCCESS &&
-	    p->requestedHandleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		vcuda_log_once("handles of mapped memory other than file descriptors are not supported yet");
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-	return result;
+	return result == CUDA_SUCCESS ? check_handle_types((unsigned int)p->requestedHandleTypes) : result;
 }
 
-/* The device whose granularity it is; that of host memory is every device's. */
+/* The device whose granularity it is. NVIDIA's driver tells that of every place and device, whether it is there. */
 static CUdevice device_of(const CUmemAllocationProp *p)
 {
-	return libcuda_device_host(is_on_host(&p->location) ? 0 : p->location.id);
+	bool is_there = p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			libcuda_require_device(p->location.id) == CUDA_SUCCESS;
+
+	return libcuda_device_host(is_there ? p->location.id : 0);
 }
 
 VCUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
 						    CUmemAllocationGranularity_flags option)
 {
 	CUresult result = libcuda_require_init();
-	CUmemAllocationProp of;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!prop)
+	if (!granularity || !prop)
 		return CUDA_ERROR_INVALID_VALUE;
-	of = *prop;
-	/* Memory cannot be made there, but it would be like other memory of the host. */
-	if (of.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
-		of.location.type = CU_MEM_LOCATION_TYPE_HOST;
-	result = check_properties(&of);
-	return result == CUDA_SUCCESS ? vcuda_call_vcudaMemGranularity(granularity, device_of(&of), (int)option)
-				      : result;
+	return vcuda_call_vcudaMemGranularity(granularity, device_of(prop), (int)option);
 }
 
 static void unreserve(const struct libcuda_range *r)
@@ -122,7 +125,6 @@ static CUresult create_on_host(struct libcuda_allocation *made, size_t size)
 
 	if (result == CUDA_SUCCESS && size % granularity)
 		result = CUDA_ERROR_INVALID_VALUE;
-	made->bytes = size;
 	return result == CUDA_SUCCESS ? libcuda_host_memory_create(&made->location, size, &made->memory) : result;
 }
 
@@ -139,6 +141,7 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 		return CUDA_ERROR_INVALID_VALUE;
 	made.location = prop->location;
 	made.handle_types = (unsigned int)prop->requestedHandleTypes;
+	made.bytes = size;
 	if (is_on_host(&prop->location))
 		result = create_on_host(&made, size);
 	else
@@ -178,9 +181,12 @@ VCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 		return CUDA_ERROR_INVALID_VALUE;
 	*prop = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = (CUmemAllocationHandleType)made.handle_types,
+		.requestedHandleTypes = (CUmemAllocationHandleType)(made.is_imported ? 0 : made.handle_types),
 		.location = made.location,
 	};
+	/* NVIDIA's driver says the node. */
+	if (made.location.type == CU_MEM_LOCATION_TYPE_HOST)
+		prop->location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 	return CUDA_SUCCESS;
 }
 
@@ -194,21 +200,16 @@ static bool find_reservation(CUdeviceptr ptr, size_t size, struct libcuda_range 
 	return false;
 }
 
-static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t size, size_t offset,
+static CUresult map_host(const struct libcuda_range *r, CUdeviceptr ptr, size_t size,
 			 CUmemGenericAllocationHandle handle, const struct libcuda_allocation *made)
 {
 	size_t granularity;
 	CUresult result =
 		vcuda_call_vcudaMemGranularity(&granularity, libcuda_device_host(0), CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (ptr % granularity || size % granularity || offset % granularity)
-		return CUDA_ERROR_INVALID_VALUE;
-	/* NVIDIA's driver maps all of an allocation from its start, too. */
-	if (offset || size != made->bytes)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return libcuda_host_map(r, ptr, size, handle, made->memory);
+	if (result == CUDA_SUCCESS && ptr % granularity)
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? libcuda_host_map(r, ptr, size, handle, made->memory) : result;
 }
 
 static CUresult map_device(const struct libcuda_range *r, CUdeviceptr ptr, size_t size, size_t offset,
@@ -242,92 +243,164 @@ VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUme
 		result = libcuda_allocation_find(handle, &made);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (flags || (!find_reservation(ptr, size, &r) && made.memory))
+	if (flags || !size)
 		return CUDA_ERROR_INVALID_VALUE;
-	return made.memory ? map_host(&r, ptr, size, offset, handle, &made) : map_device(&r, ptr, size, offset, handle);
+	/* As with NVIDIA's driver, all of an allocation is mapped, from its start. */
+	if (offset || (made.bytes && size != made.bytes))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!find_reservation(ptr, size, &r) && made.memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	return made.memory ? map_host(&r, ptr, size, handle, &made) : map_device(&r, ptr, size, offset, handle);
 }
 
+/* What is mapped at `m`, and follows it in the reservation without a gap, up to `end`. */
+static CUresult unmap_run(const struct libcuda_mapping *m, uint64_t end, uint64_t *run_end)
+{
+	struct libcuda_mapping next;
+	struct libcuda_range r;
+
+	*run_end = m->start + m->bytes;
+	find_reservation(m->start, m->bytes, &r);
+	if (r.bytes && r.start + r.bytes < end)
+		end = r.start + r.bytes;
+	while (*run_end < end && libcuda_mapping_next(*run_end, end, &next) && next.start == *run_end)
+		*run_end = next.start + next.bytes;
+	return libcuda_host_unmap(&r, m->start, *run_end - m->start);
+}
+
+/* All whole mappings in there, of which there may be none. */
 VCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	CUresult result = libcuda_require_init();
+	uint64_t end = ptr + size, at = ptr;
+	struct libcuda_mapping m;
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	find_reservation(ptr, size, &r);
-	return libcuda_host_unmap(&r, ptr, size);
+	if (!size || end < ptr || !libcuda_range_find(ptr, &r) || r.kind != LIBCUDA_RANGE_RESERVED ||
+	    libcuda_mappings_are_cut(ptr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	while (result == CUDA_SUCCESS && libcuda_mapping_next(at, end, &m))
+		result = unmap_run(&m, end, &at);
+	return result;
 }
 
-/* This library knows the access of this process, and in the arena the access of devices. */
-static bool find_access(CUdeviceptr ptr, const CUmemLocation *location, unsigned long long *flags)
+/* ---- access ---- */
+
+static bool is_flag(CUmemAccess_flags flags)
 {
-	struct libcuda_host_mapping m;
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+	       flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+static bool is_sound(const CUmemAccessDesc *desc)
+{
+	if (!is_flag(desc->flags))
+		return false;
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return libcuda_require_device(desc->location.id) == CUDA_SUCCESS;
+	return is_on_host(&desc->location);
+}
+
+/*
+ * What processors may do, and where they have no access, what the first device may do: NVIDIA's driver says so of HOST,
+ * not of HOST_NUMA.
+ */
+static unsigned long long access_to(const struct libcuda_mapping *m, const CUmemLocation *location)
+{
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return m->devices[location->id];
+	if (location->type == CU_MEM_LOCATION_TYPE_HOST && m->cpu == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return m->devices[0];
+	return m->cpu;
+}
+
+static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	struct libcuda_mapping m;
 	struct libcuda_range r;
 
-	if (!libcuda_host_mapping_at(ptr, &m))
-		return false;
-	if (is_on_host(location))
-		*flags = m.cpu;
-	else if (libcuda_range_find(ptr, &r) && libcuda_is_host_reservation(&r))
-		*flags = m.devices[location->id];
-	else
-		return false;
-	return true;
+	if (libcuda_mapping_at(ptr, &m)) {
+		*flags = access_to(&m, location);
+		return CUDA_SUCCESS;
+	}
+	if (!libcuda_range_find(ptr, &r))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Other memory has none that could be set. */
+	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return r.kind == LIBCUDA_RANGE_RESERVED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 VCUDA_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
 	CUresult result = libcuda_require_init();
-	CUmemLocation host;
-	uint64_t given;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!flags || !location || !ptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	host = *location;
-	if (host.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		result = libcuda_require_device(location->id);
-		if (result != CUDA_SUCCESS)
-			return result;
-		host.id = libcuda_device_host(location->id);
-	}
-	if (find_access(ptr, location, flags))
-		return CUDA_SUCCESS;
-	result = vcuda_call_vcudaMemGetAccess(&given, (int)host.type, host.id, ptr);
-	if (result == CUDA_SUCCESS)
-		*flags = given;
-	return result;
+	else if (!is_on_host(location))
+		result = CUDA_ERROR_INVALID_DEVICE;
+	return result == CUDA_SUCCESS ? get_access(flags, location, ptr) : result;
 }
 
 static CUresult set_device_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc)
 {
+	struct libcuda_mapping m;
 	struct libcuda_range r;
+	CUresult result;
 
-	if (libcuda_require_device(desc->location.id) != CUDA_SUCCESS)
+	if (desc->location.id >= LIBCUDA_ACCESS_DEVICES)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (find_reservation(ptr, size, &r) && libcuda_is_host_reservation(&r))
 		return libcuda_host_set_device(ptr, size, desc->location.id, desc->flags);
-	return vcuda_call_vcudaMemSetAccess(ptr, size, libcuda_device_host(desc->location.id), (int)desc->flags);
+	result = vcuda_call_vcudaMemSetAccess(ptr, size, libcuda_device_host(desc->location.id), (int)desc->flags);
+	for (uint64_t at = ptr; result == CUDA_SUCCESS && libcuda_mapping_next(at, ptr + size, &m);
+	     at = m.start + m.bytes) {
+		m.devices[desc->location.id] = (uint8_t)desc->flags;
+		libcuda_mapping_set(&m);
+	}
+	return result;
 }
 
-static CUresult set_access(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc)
+/*
+ * The bytes from ptr on up to the first gap; 0: a mapping is cut, or nothing is mapped at the begin or at the end of
+ * the range. NVIDIA's driver looks at no more of it, and gives access to what lies before the gap.
+ */
+static size_t find_mapped(CUdeviceptr ptr, size_t size)
 {
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return set_device_access(ptr, size, desc);
-	return is_on_host(&desc->location) ? libcuda_host_set_access(ptr, size, desc) : CUDA_ERROR_INVALID_VALUE;
+	uint64_t end = ptr + size, at = ptr;
+	struct libcuda_mapping m;
+
+	if (!size || end < ptr || libcuda_mappings_are_cut(ptr, size) || !libcuda_mapping_at(end - 1, &m))
+		return 0;
+	while (at < end && libcuda_mapping_at(at, &m) && !m.is_ending)
+		at = m.start + m.bytes;
+	return at - ptr;
 }
 
+/* Nothing is set where one is not sound; else one after the other, up to an error. */
 VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	CUresult result = libcuda_require_init();
+	size_t mapped;
 
-	if (result == CUDA_SUCCESS && (!desc || !count))
-		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!desc || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++)
+		if (!is_sound(&desc[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	mapped = find_mapped(ptr, size);
+	if (!mapped)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = set_access(ptr, size, &desc[i]);
+		result = desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+				 ? set_device_access(ptr, mapped, &desc[i])
+				 : libcuda_host_set_access(ptr, mapped, desc[i].flags);
 	return result;
 }

@@ -113,12 +113,19 @@ VCUDA_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_
 VCUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
 {
 	CUresult result = libcuda_require_context();
+	struct libcuda_mapping m;
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!libcuda_range_find(dptr, &r))
 		return CUDA_ERROR_NOT_FOUND;
+	if (r.kind == LIBCUDA_RANGE_RESERVED) {
+		if (!libcuda_memory_is_mapped(dptr, &m))
+			return CUDA_ERROR_NOT_FOUND;
+		r.start = m.start;
+		r.bytes = m.bytes;
+	}
 	if (base)
 		*base = r.start;
 	if (size)

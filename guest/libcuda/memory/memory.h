@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/context.h"
+#include "memory/allocation.h"
 #include "memory/range.h"
 
 /* Set once memory of this process is other processes' too, or once the program asks for it
@@ -24,6 +25,9 @@ void libcuda_memory_drop_owner(const void *owner);
  */
 CUresult libcuda_managed_place(const void *owner, uint32_t count, struct libcuda_context *context);
 
+/* pointer.c: what cuMemMap() has mapped at the address, if the device of the current context has access. */
+bool libcuda_memory_is_mapped(uint64_t address, struct libcuda_mapping *mapping);
+
 /* pinned.c: ends the worker's use of a host range that was taken out of the table; an arena range goes back to the
  * arena. */
 CUresult libcuda_pinned_release(const struct libcuda_range *range);
@@ -31,6 +35,9 @@ CUresult libcuda_pinned_release(const struct libcuda_range *range);
 /* pinned.c: new memory that both sides use at the same address, recorded as a range of `kind`. */
 CUresult libcuda_pinned_alloc(struct libcuda_context *context, void **pp, size_t bytes, enum libcuda_range_kind kind,
 			      unsigned int flags);
+
+/* pinned.c: the same for a range that has all but its place, which is set. */
+CUresult libcuda_pinned_create(struct libcuda_range *range);
 
 /* pinned.c: the same as the memory of a __managed__ variable, which is registered by placing it. */
 CUresult libcuda_pinned_variable(const void *owner, uint32_t index, size_t bytes, struct libcuda_context *context);

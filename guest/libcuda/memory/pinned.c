@@ -164,11 +164,16 @@ static CUresult create(struct libcuda_range *r, unsigned int how)
 	return finish(r, how);
 }
 
+CUresult libcuda_pinned_create(struct libcuda_range *r)
+{
+	return create(r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
 CUresult libcuda_pinned_alloc(struct libcuda_context *context, void **pp, size_t bytes, enum libcuda_range_kind kind,
 			      unsigned int flags)
 {
 	struct libcuda_range r = {.bytes = bytes, .kind = kind, .flags = flags, .context = context};
-	CUresult result = create(&r, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	CUresult result = libcuda_pinned_create(&r);
 
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)r.start;
@@ -299,12 +304,15 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 static CUresult host_unregister(void *p)
 {
 	CUresult result = libcuda_require_context();
+	struct libcuda_mapping mapping;
 	struct libcuda_range r;
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (libcuda_memory_is_mapped((uintptr_t)p, &mapping))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!libcuda_range_find((uintptr_t)p, &r) || !(r.kind & LIBCUDA_RANGE_ON_HOST))
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	return release_range((uintptr_t)p, LIBCUDA_RANGE_REGISTERED, CUDA_ERROR_INVALID_VALUE);
@@ -333,16 +341,24 @@ VCUDA_EXPORT CUresult cuMemHostUnregister(void *p)
 	return result;
 }
 
+/* Also of device memory of cuMemMap(), as with NVIDIA's driver. */
+static bool has_device_pointer(const struct libcuda_range *r, uint64_t address)
+{
+	struct libcuda_mapping mapping;
+
+	if (r->kind == LIBCUDA_RANGE_RESERVED)
+		return libcuda_memory_is_mapped(address, &mapping);
+	return r->kind & LIBCUDA_RANGE_ON_HOST;
+}
+
 VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, unsigned int flags)
 {
 	CUresult result = libcuda_require_context();
-	struct libcuda_host_mapping mapping;
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!dptr || flags || !libcuda_range_find((uintptr_t)p, &r) ||
-	    !(r.kind & LIBCUDA_RANGE_ON_HOST || libcuda_host_mapping_at((uintptr_t)p, &mapping)))
+	if (!dptr || flags || !libcuda_range_find((uintptr_t)p, &r) || !has_device_pointer(&r, (uintptr_t)p))
 		return CUDA_ERROR_INVALID_VALUE;
 	*dptr = (uintptr_t)p;
 	return CUDA_SUCCESS;
@@ -351,12 +367,18 @@ VCUDA_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p, u
 VCUDA_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *p)
 {
 	CUresult result = libcuda_require_context();
+	struct libcuda_mapping mapping;
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!flags || !libcuda_range_find((uintptr_t)p, &r) ||
-	    !(r.kind & (LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED)))
+	if (!flags || !libcuda_range_find((uintptr_t)p, &r))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_memory_is_mapped((uintptr_t)p, &mapping)) {
+		*flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+		return CUDA_SUCCESS;
+	}
+	if (!(r.kind & (LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = r.kind == LIBCUDA_RANGE_PINNED ? r.flags
 						: (r.flags & CU_MEMHOSTALLOC_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP;

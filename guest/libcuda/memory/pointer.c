@@ -40,19 +40,79 @@ static size_t size_of(CUpointer_attribute attribute)
 	}
 }
 
-/* A reservation is what is mapped there. */
-static bool is_on_host(const struct libcuda_range *r, uint64_t address)
+bool libcuda_memory_is_mapped(uint64_t address, struct libcuda_mapping *mapping)
 {
-	struct libcuda_host_mapping m;
+	const struct libcuda_context *context = libcuda_context_current();
+	CUdevice device = context ? context->device : 0;
 
-	if (r->kind == LIBCUDA_RANGE_RESERVED)
-		return libcuda_host_mapping_at(address, &m);
-	return r->kind & (LIBCUDA_RANGE_ON_HOST | LIBCUDA_RANGE_MIRROR);
+	return libcuda_mapping_at(address, mapping) && device < LIBCUDA_ACCESS_DEVICES &&
+	       mapping->devices[device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attribute, uint64_t address)
+/* What an address is of. */
+struct place {
+	uint64_t address;
+	struct libcuda_range r;
+	struct libcuda_mapping m; /* in a reservation */
+	bool for_device;          /* the device has access */
+};
+
+/* A reservation is what is mapped there. */
+static bool find_place(uint64_t address, struct place *p)
 {
-	bool host = is_on_host(r, address);
+	*p = (struct place){.address = address, .for_device = true};
+	if (!libcuda_range_find(address, &p->r))
+		return false;
+	if (p->r.kind != LIBCUDA_RANGE_RESERVED)
+		return true;
+	p->for_device = libcuda_memory_is_mapped(address, &p->m);
+	return p->for_device || libcuda_mapping_at(address, &p->m);
+}
+
+static bool is_on_host(const struct place *p)
+{
+	if (p->r.kind == LIBCUDA_RANGE_RESERVED)
+		return p->m.is_host;
+	return p->r.kind & (LIBCUDA_RANGE_ON_HOST | LIBCUDA_RANGE_MIRROR);
+}
+
+/* Of memory of cuMemMap() the device's. */
+static unsigned int access_flags(const struct place *p)
+{
+	const struct libcuda_context *context = libcuda_context_current();
+
+	if (p->r.kind != LIBCUDA_RANGE_RESERVED)
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	return p->for_device ? p->m.devices[context ? context->device : 0] : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+}
+
+/* The attributes that name the mapping that a range is part of. */
+static uint64_t mapping_value(const struct place *p, CUpointer_attribute attribute)
+{
+	bool is_base = attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR;
+
+	switch (p->r.kind) {
+	case LIBCUDA_RANGE_RESERVED:
+		return is_base ? p->m.start : p->m.bytes;
+	default:
+		return is_base ? p->r.start : p->r.bytes;
+	}
+}
+
+/* A pointer for the device or for processors is a question that only what they may access has an answer to. */
+static bool has_answer(const struct place *p, CUpointer_attribute attribute)
+{
+	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+		return p->for_device;
+	if (attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		return true;
+	return is_on_host(p) && (p->r.kind != LIBCUDA_RANGE_RESERVED || p->m.cpu != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+
+static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
+{
+	const struct libcuda_range *r = &p->r;
+	bool host = is_on_host(p);
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -62,9 +122,8 @@ static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attr
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		return r->kind & LIBCUDA_RANGE_ANY_MANAGED ? 1 : 0;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return address;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return host ? address : 0;
+		return has_answer(p, attribute) ? p->address : 0;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		return r->sync_memops;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -73,17 +132,18 @@ static uint64_t value_of(const struct libcuda_range *r, CUpointer_attribute attr
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		return r->context ? (uint32_t)r->context->device : 0;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		return r->start;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		return r->bytes;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		return mapping_value(p, attribute);
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return 1;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		return access_flags(p);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		return r->kind == LIBCUDA_RANGE_RESERVED ? libcuda_allocation_types_at(address) : 0;
+		return r->kind == LIBCUDA_RANGE_RESERVED ? libcuda_allocation_types_at(p->address) : 0;
 	default:
 		return 0;
 	}
@@ -95,25 +155,19 @@ static uint64_t unknown(CUpointer_attribute attribute)
 	return attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint32_t)CU_DEVICE_INVALID : 0;
 }
 
-/* A host pointer is a question that only host memory has an answer to. */
-static bool has_answer(const struct libcuda_range *r, CUpointer_attribute attribute, uint64_t address)
-{
-	return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || is_on_host(r, address);
-}
-
 VCUDA_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	CUresult result = libcuda_require_init();
-	struct libcuda_range r;
+	struct place place;
 	uint64_t value;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!data || !size_of(attribute) || !libcuda_range_find(ptr, &r) || !has_answer(&r, attribute, ptr))
+	if (!data || !size_of(attribute) || !find_place(ptr, &place) || !has_answer(&place, attribute))
 		return CUDA_ERROR_INVALID_VALUE;
-	value = value_of(&r, attribute, ptr);
+	value = value_of(&place, attribute);
 	memcpy(data, &value, size_of(attribute));
 	return CUDA_SUCCESS;
 }
@@ -122,16 +176,16 @@ VCUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attri
 					     CUdeviceptr ptr)
 {
 	CUresult result = libcuda_require_init();
-	struct libcuda_range r;
+	struct place place;
 	bool known;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!attributes || !data)
 		return CUDA_ERROR_INVALID_VALUE;
-	known = libcuda_range_find(ptr, &r);
+	known = find_place(ptr, &place);
 	for (unsigned int i = 0; i < count; i++) {
-		uint64_t value = known ? value_of(&r, attributes[i], ptr) : unknown(attributes[i]);
+		uint64_t value = known ? value_of(&place, attributes[i]) : unknown(attributes[i]);
 
 		if (!size_of(attributes[i]) || !data[i])
 			return CUDA_ERROR_INVALID_VALUE;
@@ -143,12 +197,15 @@ VCUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attri
 VCUDA_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	CUresult result = libcuda_require_init();
+	struct libcuda_range r;
 	bool on;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_range_find(ptr, &r) && r.kind == LIBCUDA_RANGE_RESERVED)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	on = *(const unsigned int *)value;
 	if (on)
 		libcuda_memory_is_watched = true;

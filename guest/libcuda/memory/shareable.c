@@ -99,7 +99,7 @@ static CUresult add_host(const struct libcuda_allocation *made, CUmemGenericAllo
 VCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *from,
 						     CUmemAllocationHandleType type)
 {
-	struct libcuda_allocation made = {.handle_types = (unsigned int)type};
+	struct libcuda_allocation made = {.handle_types = (unsigned int)type, .is_imported = true};
 	CUresult result = libcuda_require_init();
 	vcuda_allocation allocation;
 	CUipcMemHandle shared;

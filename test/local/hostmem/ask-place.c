@@ -56,41 +56,38 @@ static void say_properties(CUmemGenericAllocationHandle handle)
 	    got.allocFlags.usage);
 }
 
-static void say_handle(CUresult code, CUmemGenericAllocationHandle handle)
+static void say_creation(const CUmemAllocationProp *prop, size_t bytes, unsigned long long flags)
 {
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult code = cuMemCreate(&handle, bytes, prop, flags);
+
 	say("%d", code);
-	if (code == CUDA_SUCCESS) {
-		say_properties(handle);
-		say("release %d", cuMemRelease(handle));
-	}
+	if (code == CUDA_SUCCESS)
+		cuMemRelease(handle);
 	end();
 }
 
 static void create_at(CUmemLocation where, int handle_types)
 {
 	CUmemAllocationProp prop = properties_at(where, handle_types);
-	CUmemGenericAllocationHandle handle = 0;
 
 	question("cuMemCreate(%s %d, handle types %d)", place_name(where.type), where.id, handle_types);
-	say_handle(cuMemCreate(&handle, granule, &prop, 0), handle);
+	say_creation(&prop, granule, 0);
 }
 
 static void create_size(CUmemLocationType type, const char *name, size_t bytes, unsigned long long flags)
 {
 	CUmemAllocationProp prop = properties(type, 0, CU_MEM_HANDLE_TYPE_NONE);
-	CUmemGenericAllocationHandle handle = 0;
 
 	question("cuMemCreate(%s, %s)", place_name(type), name);
-	say_handle(cuMemCreate(&handle, bytes, &prop, flags), handle);
+	say_creation(&prop, bytes, flags);
 }
 
 static void create_with(CUmemLocationType type, const char *name, CUmemAllocationProp prop)
 {
-	CUmemGenericAllocationHandle handle = 0;
-
 	prop.location = (CUmemLocation){type, 0};
 	question("cuMemCreate(%s, %s)", place_name(type), name);
-	say_handle(cuMemCreate(&handle, granule, &prop, 0), handle);
+	say_creation(&prop, granule, 0);
 }
 
 static void creations(const int *unused)

@@ -49,7 +49,10 @@ CUdeviceptr usable(CUmemLocationType type, size_t granules);
 /* "reads and writes", "reads" or "faults": what a processor may do at p. */
 const char *processor_at(CUdeviceptr p);
 
-/* hostmem ask [compare FILE]: the exit status. */
-int ask(const char *expected);
+/*
+ * hostmem ask [compare FILE]: the exit status. FILE has the lines of NVIDIA's driver; one with ~ before it is known to
+ * differ.
+ */
+int ask(const char *file);
 
 #endif

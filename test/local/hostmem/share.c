@@ -48,7 +48,8 @@ int share_child(int socket)
 	OK(cuMemImportFromShareableHandle(&handle, as_handle(fd), BY_FILE));
 	close(fd);
 	OK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
-	EXPECT(prop.location.type == NUMA && prop.location.id == 0 && prop.requestedHandleTypes == BY_FILE);
+	EXPECT(prop.location.type == NUMA && prop.location.id == 0 &&
+	       prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE);
 	p = map(handle, 2 * granule);
 	OK(cuMemRelease(handle));
 	for (uint32_t i = 0; i < N; i++)

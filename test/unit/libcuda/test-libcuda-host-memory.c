@@ -93,7 +93,7 @@ static void host_beside_host(void **state)
 		assert_int_equal(cuMemAddressFree(s.p, 3 * GRANULE), CUDA_ERROR_INVALID_VALUE);
 		assert_int_equal(cuMemUnmap(s.p, GRANULE - 4096), CUDA_ERROR_INVALID_VALUE);
 		assert_int_equal(cuMemUnmap(s.p, 2 * GRANULE), CUDA_SUCCESS);
-		assert_int_equal(cuMemUnmap(s.p, 2 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(cuMemUnmap(s.p, 2 * GRANULE), CUDA_SUCCESS); /* of nothing */
 		end(&s);
 	}
 }
@@ -135,7 +135,7 @@ static void host_beside_device(void **state)
 		if (again & 2)
 			map(s.p + 2 * GRANULE, s.more);
 		assert_int_equal(cuMemUnmap(s.p, 3 * GRANULE), CUDA_SUCCESS);
-		assert_int_equal(cuMemUnmap(s.p, 3 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(cuMemUnmap(s.p, 3 * GRANULE), CUDA_SUCCESS); /* of nothing */
 		end(&s);
 	}
 }
