@@ -4,17 +4,21 @@
 #include "core/object.h"
 #include "graph/graph.h"
 #include "core/request.h"
+#include "memory/host-pool.h"
 #include "memory/memory.h"
 #include "protocol/guest-calls.h"
 #include "stream/stream.h"
 
-static CUresult record(const struct call_options *how, CUdeviceptr address, size_t bytes, CUstream stream)
+/* `pool`: NULL is the current one of the device, whose name is not asked for. */
+static CUresult record(const struct call_options *how, CUdeviceptr address, size_t bytes, CUmemoryPool pool,
+		       CUstream stream)
 {
 	struct libcuda_range r = {
 		.start = address,
 		.bytes = bytes,
 		.kind = LIBCUDA_RANGE_DEVICE,
 		.context = libcuda_request_context(how),
+		.owner = (uintptr_t)pool,
 	};
 
 	if (libcuda_range_add(&r))
@@ -43,6 +47,8 @@ static CUresult allocate(const struct call_options *how, CUdeviceptr *dptr, size
 {
 	CUresult result;
 
+	if (libcuda_host_pool_is(pool))
+		return libcuda_host_pool_allocate(how, dptr, bytes, pool, stream);
 	if (captured_alloc(how, dptr, bytes, stream, &result))
 		return result;
 	result = libcuda_capture_unsafe();
@@ -52,7 +58,7 @@ static CUresult allocate(const struct call_options *how, CUdeviceptr *dptr, size
 		result = vcuda_call_cuMemAllocFromPoolAsync_with(how, dptr, bytes, pool, stream);
 	else
 		result = vcuda_call_cuMemAllocAsync_with(how, dptr, bytes, stream);
-	return result == CUDA_SUCCESS ? record(how, *dptr, bytes, stream) : result;
+	return result == CUDA_SUCCESS ? record(how, *dptr, bytes, pool, stream) : result;
 }
 
 VCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
@@ -72,10 +78,12 @@ VCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, C
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = CUDA_ERROR_INVALID_VALUE;
-	if (dptr && bytes && libcuda_object_find(LIBCUDA_OBJECT_POOL, pool))
-		result = allocate(&how, dptr, bytes, pool, stream);
-	return result;
+	if (!dptr || !libcuda_object_find(LIBCUDA_OBJECT_POOL, pool))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bytes)
+		return allocate(&how, dptr, bytes, pool, stream);
+	*dptr = 0;
+	return CUDA_SUCCESS;
 }
 
 static CUresult free_resolved(const struct call_options *how, CUdeviceptr dptr, CUstream stream)
@@ -91,8 +99,10 @@ static CUresult free_resolved(const struct call_options *how, CUdeviceptr dptr, 
 	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS || libcuda_graph_memory_free(dptr, &result))
 		return result;
-	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE, &r))
+	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE | LIBCUDA_RANGE_POOLED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (r.kind == LIBCUDA_RANGE_POOLED)
+		return libcuda_host_pool_free(how, &r, stream);
 	return vcuda_call_cuMemFreeAsync_with(how, dptr, stream);
 }
 
@@ -121,8 +131,10 @@ VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	if (libcuda_graph_memory_free(dptr, &result))
 		return result;
 	/* Out of the table first: as soon as the worker has freed it, another thread may be given the same address. */
-	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE | LIBCUDA_RANGE_MANAGED, &r))
+	if (!libcuda_range_remove(dptr, LIBCUDA_RANGE_DEVICE | LIBCUDA_RANGE_MANAGED | LIBCUDA_RANGE_POOLED, &r))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (r.kind == LIBCUDA_RANGE_POOLED)
+		return libcuda_host_pool_free_now(&r);
 	if (r.kind == LIBCUDA_RANGE_MANAGED)
 		return libcuda_pinned_release(&r);
 	how = libcuda_context_options(r.context);

@@ -7,6 +7,7 @@
 #include "protocol/guest-calls.h"
 #include "core/hooks.h"
 #include "core/object.h"
+#include "memory/host-pool.h"
 #include "memory/range.h"
 #include "memory/managed-mirror.h"
 
@@ -18,7 +19,9 @@ static void drop_context(struct libcuda_context *context)
 	struct libcuda_range r;
 
 	while (libcuda_range_remove_next(context, 0, &r)) {
-		if (r.kind & LIBCUDA_RANGE_ON_HOST)
+		if (r.kind == LIBCUDA_RANGE_POOLED)
+			libcuda_host_pool_free_now(&r);
+		else if (r.kind & LIBCUDA_RANGE_ON_HOST)
 			libcuda_pinned_release(&r);
 		else if (r.kind == LIBCUDA_RANGE_MIRROR)
 			libcuda_mirror_drop(r.start);

@@ -14,7 +14,7 @@
 #include "core/request.h"
 #include "protocol/guest-calls.h"
 #include "common/log.h"
-#include "memory/allocation.h"
+#include "memory/host-pool.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 #include "guest/client/registration.h"
@@ -348,6 +348,8 @@ static bool has_device_pointer(const struct libcuda_range *r, uint64_t address)
 
 	if (r->kind == LIBCUDA_RANGE_RESERVED)
 		return libcuda_memory_is_mapped(address, &mapping);
+	if (r->kind == LIBCUDA_RANGE_POOLED)
+		return libcuda_host_pool_is_open(r);
 	return r->kind & LIBCUDA_RANGE_ON_HOST;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/request.h"
 #include "memory/allocation.h"
+#include "memory/host-pool.h"
 #include "memory/memory.h"
 #include "memory/range.h"
 #include "protocol/cuda-functions.h"
@@ -63,6 +64,8 @@ static bool find_place(uint64_t address, struct place *p)
 	*p = (struct place){.address = address, .for_device = true};
 	if (!libcuda_range_find(address, &p->r))
 		return false;
+	if (p->r.kind == LIBCUDA_RANGE_POOLED)
+		p->for_device = libcuda_host_pool_is_open(&p->r);
 	if (p->r.kind != LIBCUDA_RANGE_RESERVED)
 		return true;
 	p->for_device = libcuda_memory_is_mapped(address, &p->m);
@@ -94,6 +97,8 @@ static uint64_t mapping_value(const struct place *p, CUpointer_attribute attribu
 	switch (p->r.kind) {
 	case LIBCUDA_RANGE_RESERVED:
 		return is_base ? p->m.start : p->m.bytes;
+	case LIBCUDA_RANGE_POOLED:
+		return is_base ? p->r.mapping : p->r.mapping_bytes;
 	default:
 		return is_base ? p->r.start : p->r.bytes;
 	}
@@ -109,6 +114,14 @@ static bool has_answer(const struct place *p, CUpointer_attribute attribute)
 	return is_on_host(p) && (p->r.kind != LIBCUDA_RANGE_RESERVED || p->m.cpu != CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
+/* The pool that memory was explicitly allocated from. */
+static CUmemoryPool pool_of(const struct libcuda_range *r)
+{
+	if (r->kind == LIBCUDA_RANGE_POOLED)
+		return libcuda_host_pool_of(r);
+	return r->kind == LIBCUDA_RANGE_DEVICE ? (CUmemoryPool)(uintptr_t)r->owner : NULL;
+}
+
 static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 {
 	const struct libcuda_range *r = &p->r;
@@ -116,7 +129,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		return (uintptr_t)r->context;
+		return pool_of(r) ? 0 : (uintptr_t)r->context;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		return host && !(r->kind & LIBCUDA_RANGE_ANY_MANAGED) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -132,7 +145,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		return r->context ? (uint32_t)r->context->device : 0;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		return r->start;
+		return r->kind == LIBCUDA_RANGE_POOLED && !p->for_device ? 0 : r->start;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		return r->bytes;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -144,6 +157,8 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 		return access_flags(p);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		return r->kind == LIBCUDA_RANGE_RESERVED ? libcuda_allocation_types_at(p->address) : 0;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		return (uintptr_t)pool_of(r);
 	default:
 		return 0;
 	}

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "core/object.h"
+#include "memory/host-pool.h"
 #include "memory/pool.h"
 #include "memory/range.h"
 #include "memory/shareable.h"
@@ -30,6 +31,8 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 
 	libcuda_memory_is_watched = true;
 	if (result == CUDA_SUCCESS && flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS && libcuda_host_pool_is(pool))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && !libcuda_shareable_type(type))
 		result = CUDA_ERROR_NOT_SUPPORTED;

@@ -7,6 +7,7 @@
 
 #include "core/arena.h"
 #include "memory/allocation.h"
+#include "memory/host-pool.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct libcuda_range **table; /* by start */
@@ -234,6 +235,8 @@ CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side 
 		operand->seen = operand->unsure && libcuda_host_mappings_are_seen(address, bytes);
 		return inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	}
+	if (r.kind == LIBCUDA_RANGE_POOLED && side == LIBCUDA_SIDE_DEVICE && !libcuda_host_pool_is_open(&r))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (inside)
 		operand->kind = LIBCUDA_MEMORY_MAPPED;
 	return inside || side != LIBCUDA_SIDE_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -22,6 +22,7 @@ enum libcuda_range_kind {
 	LIBCUDA_RANGE_RESERVED = 32,  /* cuMemAddressReserve: only the worker knows what is mapped there */
 	LIBCUDA_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle; the flags count how often */
 	LIBCUDA_RANGE_VARIABLE = 128, /* a __managed__ variable: managed memory that belongs to a module or library */
+	LIBCUDA_RANGE_POOLED = 512,   /* of a pool in host memory (host-pool.h), which `owner` is */
 	LIBCUDA_RANGE_MIRROR =
 		256, /* such a one that the driver has placed (managed-mirror.h): to commands it is on the device */
 };
@@ -31,7 +32,8 @@ enum libcuda_range_kind {
 #define LIBCUDA_RANGE_ON_DEVICE                                                                                        \
 	(LIBCUDA_RANGE_DEVICE | LIBCUDA_RANGE_GLOBAL | LIBCUDA_RANGE_RESERVED | LIBCUDA_RANGE_IMPORTED)
 #define LIBCUDA_RANGE_ON_HOST                                                                                          \
-	(LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED | LIBCUDA_RANGE_MANAGED | LIBCUDA_RANGE_VARIABLE)
+	(LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED | LIBCUDA_RANGE_MANAGED | LIBCUDA_RANGE_VARIABLE |            \
+	 LIBCUDA_RANGE_POOLED)
 
 /* What was advised about managed memory: of the whole range, whatever part it was said of last. */
 struct libcuda_advice {
@@ -48,7 +50,7 @@ struct libcuda_range {
 	uint64_t mapping, mapping_bytes;   /* on the host: the pages around it that the worker maps */
 	enum client_mapping_release pages; /* what these are */
 	struct libcuda_context *context;
-	uint64_t owner; /* id of a variable's module or library */
+	uint64_t owner; /* of a variable: id of its module or library; of device memory: its pool, where that is known */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
 	struct libcuda_advice advice;

@@ -190,9 +190,11 @@ static void pools(void)
 	OK(cuMemSetMemPool(&here, CU_MEM_ALLOCATION_TYPE_PINNED, normal));
 	OK(cuMemPoolDestroy(mine));
 	GIVES(cuMemGetMemPool(&got, &none, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuMemGetMemPool(&got, &host_memory, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_NOT_SUPPORTED);
+	GIVES(cuMemGetMemPool(&got, &none, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_ERROR_NOT_SUPPORTED);
+	OK(cuMemGetMemPool(&got, &host_memory, CU_MEM_ALLOCATION_TYPE_PINNED));
+	GIVES(cuMemPoolDestroy(got), CUDA_ERROR_INVALID_VALUE);
 	here.id = 99;
-	GIVES(cuMemGetDefaultMemPool(&got, &here, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_DEVICE);
+	GIVES(cuMemGetDefaultMemPool(&got, &here, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void device_questions(void)

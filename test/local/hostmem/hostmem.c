@@ -150,7 +150,7 @@ static void start(void)
 
 static void (*const probes[])(void) = {
 	probe_codes, probe_access, probe_use,   probe_copies, probe_layouts,
-	probe_life,  probe_forks,  probe_share, probe_reset,
+	probe_pools, probe_life,   probe_forks, probe_share,  probe_reset,
 };
 
 static sigjmp_buf next_probe;

@@ -49,6 +49,7 @@ void probe_copies(void);
 void probe_layouts(void);
 void probe_life(void);
 void probe_forks(void);
+void probe_pools(void);
 void probe_share(void);
 
 /* The last one: no kernel is there afterwards. */
