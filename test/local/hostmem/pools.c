@@ -2,7 +2,7 @@
 /* Memory pools in host memory: ask-pool.c has the codes. */
 #include "hostmem.h"
 
-#include <string.h>
+#include <pthread.h>
 
 #define DEVICE CU_MEM_LOCATION_TYPE_DEVICE
 #define HOST CU_MEM_LOCATION_TYPE_HOST
@@ -179,6 +179,98 @@ static void give_access(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
+/* Allocations are of a context, the pool is not. What was freed there and not reached ends with it, too. */
+static void end_context(void)
+{
+	CUmemoryPool pool = new_pool(HOST);
+	CUcontext before, context;
+	uint64_t keep = UINT64_MAX;
+	CUdeviceptr p;
+
+	probe_begin("pool", "of a context that ends");
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+	OK(cuCtxGetCurrent(&before));
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	p = take(pool, NULL);
+	OK(cuMemFreeAsync(take(pool, NULL), NULL));
+	take(pool, NULL);
+	OK(cuMemFreeAsync(p, NULL));
+	EXPECT(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= BYTES);
+	OK(cuCtxDestroy_v2(context));
+	OK(cuCtxSetCurrent(before));
+	EXPECT(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
+	EXPECT(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+	p = take(pool, NULL);
+	OK(cuStreamSynchronize(NULL));
+	EXPECT(!write_faults(p));
+	OK(cuMemFree_v2(p));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* No graph allocates from such a pool. */
+static void capture(void)
+{
+	CUmemoryPool pool = new_pool(HOST);
+	CUgraph graph = NULL;
+	CUdeviceptr p = 0;
+	CUstream stream;
+
+	probe_begin("pool", "in a capture");
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GIVES(cuMemAllocFromPoolAsync(&p, BYTES, pool, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	GIVES(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	p = take(pool, stream);
+	OK(cuMemFreeAsync(p, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemPoolDestroy(pool));
+	OK(cuStreamDestroy_v2(stream));
+}
+
+#define THREADS 4
+
+static CUmemoryPool common;
+static CUcontext current;
+
+/* NULL: all was right. */
+static void *allocate_often(void *number)
+{
+	uint32_t mine = (uint32_t)(uintptr_t)number;
+	CUstream stream;
+	bool right = true;
+
+	if (cuCtxSetCurrent(current) || cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+		return number;
+	for (uint32_t i = 0; i < 40 && right; i++) {
+		CUdeviceptr p = 0;
+
+		right = !cuMemAllocFromPoolAsync(&p, 4096 * (1 + i % 3), common, stream) &&
+			!cuMemsetD32Async(p, mine + i, 1024, stream) && !cuStreamSynchronize(stream) &&
+			words(p)[1023] == mine + i && !cuMemsetD32Async(p, 0, 1024, stream) &&
+			!cuMemFreeAsync(p, stream);
+	}
+	return cuStreamDestroy_v2(stream) || !right ? number : NULL;
+}
+
+static void share_by_threads(void)
+{
+	uint64_t keep = UINT64_MAX;
+	pthread_t threads[THREADS];
+	void *wrong;
+
+	probe_begin("pool", "of several threads");
+	common = new_pool(HOST);
+	OK(cuMemPoolSetAttribute(common, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+	OK(cuCtxGetCurrent(&current));
+	for (uintptr_t i = 0; i < THREADS; i++)
+		EXPECT(!pthread_create(&threads[i], NULL, allocate_often, (void *)(1000 * (i + 1))));
+	for (int i = 0; i < THREADS; i++)
+		EXPECT(!pthread_join(threads[i], &wrong) && !wrong);
+	OK(cuCtxSynchronize());
+	EXPECT(attribute(common, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
+	OK(cuMemPoolDestroy(common));
+}
+
 void probe_pools(void)
 {
 	use(HOST, "host");
@@ -188,4 +280,7 @@ void probe_pools(void)
 	limit();
 	destroy_early();
 	give_access();
+	end_context();
+	capture();
+	share_by_threads();
 }
