@@ -25,7 +25,7 @@
 
 /* How long daemon_overrun_is_recent(), and how much time it takes for that. */
 #define RECENT_NS (60 * SECOND_NS)
-#define LEAST_RECENT_NS SECOND_NS
+#define LEAST_RECENT_NS (SECOND_NS / 10)
 
 struct interval {
 	uint64_t from; /* until the next one; 0: none */

@@ -36,7 +36,7 @@ void daemon_overrun_turn(enum daemon_overrun_turn turn, uint64_t ns);
 /* Samples of one GPU: a message of this type that is whole. */
 void daemon_overrun_samples(const struct vcuda_gpu_use *m);
 
-/* Kernels of the VM ran outside of its turns in the last minute, for a second or longer. */
+/* Kernels of the VM ran outside of its turns in the last minute, for a tenth of a second or longer. */
 bool daemon_overrun_is_recent(void);
 
 #endif

@@ -34,6 +34,7 @@ static struct {
 	bool active;            /* as the arbiter knows */
 	unsigned int processes; /* that share the device in the VM's turn */
 	bool drains;
+	bool late;                   /* and has not ended since an earlier turn */
 	uint32_t only;               /* the worker that works, where one does at a time; 0: all do */
 	uint64_t one_by_one;         /* until when */
 	bool said;                   /* that others wait */
@@ -80,7 +81,7 @@ static void end_drain(void)
 	count_time();
 	if (turns.held)
 		daemon_overrun_turn(DAEMON_OVERRUN_ENDED, turns.timed_until);
-	turns.drains = false;
+	turns.drains = turns.late = false;
 	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
 	say(VCUDA_ARBITER_DRAINED);
@@ -109,6 +110,7 @@ static void work_one_by_one(void)
 
 static void be_late(void)
 {
+	turns.late = true;
 	daemon_overrun_turn(DAEMON_OVERRUN_LATE, vcuda_now_ns());
 	work_one_by_one();
 }
@@ -240,8 +242,8 @@ static bool take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
-	if (!turns.held)
-		daemon_overrun_turn(DAEMON_OVERRUN_OWN, turns.timed_until);
+	if (!turns.held || turns.late)
+		daemon_overrun_turn(turns.held ? DAEMON_OVERRUN_LATE : DAEMON_OVERRUN_OWN, turns.timed_until);
 	if (turns.exclusive && !turns.held && turns.one_by_one)
 		choose_only(true);
 	show_state();
