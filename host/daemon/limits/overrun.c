@@ -11,7 +11,7 @@
 /* Samples are a second old, and turns last 2 ms and longer: two of a round, with time to spare. */
 #define INTERVALS 256
 
-/* The times of samples are not exact, and the driver looks at the GPU a little before. */
+/* The times of samples are not exact. */
 #define MARGIN_NS 2000000ull
 
 /* A sample stands for the time since the last one, but for no more. */
@@ -56,17 +56,17 @@ void daemon_overrun_turn(enum daemon_overrun_turn turn, uint64_t ns)
 	overrun.intervals[overrun.last] = (struct interval){.from = ns, .turn = turn};
 }
 
-/* OWN near the ends of intervals, and before those that are known. */
-static enum daemon_overrun_turn turn_at(uint64_t ns)
+/* What it was all the time between two moments; OWN where it was not one thing, or is not known any more. */
+static enum daemon_overrun_turn turn_between(uint64_t from, uint64_t until)
 {
-	uint64_t until = UINT64_MAX;
+	uint64_t next = UINT64_MAX;
 
 	for (unsigned int i = 0; i < INTERVALS; i++) {
 		const struct interval *at = &overrun.intervals[(overrun.last - i) % INTERVALS];
 
-		if (at->from && ns >= at->from + MARGIN_NS)
-			return until == UINT64_MAX || ns + MARGIN_NS <= until ? at->turn : DAEMON_OVERRUN_OWN;
-		until = at->from;
+		if (at->from && until >= at->from)
+			return from >= at->from + MARGIN_NS && until <= next ? at->turn : DAEMON_OVERRUN_OWN;
+		next = at->from;
 	}
 	return DAEMON_OVERRUN_OWN;
 }
@@ -103,15 +103,16 @@ static void count_samples(const struct vcuda_gpu_use *m)
 	for (uint32_t i = 0; i < m->count; i++) {
 		const struct vcuda_gpu_use_sample *s = &m->samples[i];
 		uint64_t passed = s->time_ns - overrun.sampled_ns[m->gpu], ns;
+		enum daemon_overrun_turn turn;
 
 		/* Several processes may be found at once. */
 		if (passed)
 			overrun.period_ns[m->gpu] = passed < MOST_SAMPLE_NS ? passed : MOST_SAMPLE_NS;
 		ns = overrun.period_ns[m->gpu] * s->busy / 100;
 		overrun.sampled_ns[m->gpu] = s->time_ns;
-		if (ns && turn_at(s->time_ns) != DAEMON_OVERRUN_OWN)
-			daemon_ledger_each(count_sample,
-					   &(struct count){.sample = s, .turn = turn_at(s->time_ns), .ns = ns});
+		turn = turn_between(s->time_ns - overrun.period_ns[m->gpu], s->time_ns);
+		if (ns && turn != DAEMON_OVERRUN_OWN)
+			daemon_ledger_each(count_sample, &(struct count){.sample = s, .turn = turn, .ns = ns});
 	}
 }
 

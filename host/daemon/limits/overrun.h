@@ -7,7 +7,8 @@
  * over does not at all. So vcudad looks at whose kernels NVIDIA's driver finds on the GPU (protocol/ipc/gpu-use.h)
  * while none of the VM's should be there, in other VMs' turns: when the workers have said that all work has ended, and
  * before that from some quanta after the VM's turn on. Before that only time of workers counts that say that their work
- * may wait: others look at the time themselves.
+ * may wait: others look at the time themselves. What the driver says is of all the time since its last look. So a look
+ * counts only if no turn of the VM was in that time: with short rounds none does for work that has ended.
  *
  * When the time of all workers together is --max-kernel-time, those that had most of it are told to end their
  * processes, and killed if they do not. Time is forgotten when none has come for some seconds. Not thread-safe.

@@ -125,17 +125,34 @@ static void test_its_turn(void)
 	end();
 }
 
-/* One turn of 2 ms in each 0.4 s. The second moment of each round is far from it. */
+/* One turn of 2 ms in each 0.4 s: one of two looks has no turn in the time before it. */
 static void test_between_turns(void)
 {
 	begin();
 	set(0, true, true);
-	for (uint64_t at = now; at < now + 40 * SECOND; at += ROUND) {
-		daemon_overrun_turn(DAEMON_OVERRUN_LATE, at + SECOND / 100);
+	for (uint64_t at = now - STEP / 4; at < now + 40 * SECOND; at += ROUND) {
+		daemon_overrun_turn(DAEMON_OVERRUN_LATE, at + SECOND / 500);
 		daemon_overrun_turn(DAEMON_OVERRUN_OWN, at + ROUND);
 	}
-	look_for(0, 100, 40);
+	look_for(0, 100, 19);
+	check(rows[0].overrun_ns > 9 * SECOND && rows[0].overrun_ns < 10 * SECOND && !is_told(0));
+	look_for(0, 100, 2);
 	check(is_told(0));
+	end();
+}
+
+/* The driver names the only VM with kernels also while another one's turn is, which copies. */
+static void test_rounds(void)
+{
+	begin();
+	for (int i = 0; i < 20; i++) {
+		for (uint64_t at = now; at < now + SECOND; at += SECOND / 25) {
+			daemon_overrun_turn(DAEMON_OVERRUN_OWN, at);
+			daemon_overrun_turn(DAEMON_OVERRUN_ENDED, at + SECOND / 50);
+		}
+		look(0, 100);
+	}
+	check(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
@@ -218,6 +235,7 @@ int main(void)
 	test_waits();
 	test_its_turn();
 	test_between_turns();
+	test_rounds();
 	test_limit_of_the_worker();
 	test_late_kernels();
 	test_lies();
