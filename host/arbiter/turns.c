@@ -172,13 +172,13 @@ static uint64_t count_able(const struct turns *turns)
  * A round is shorter without the turns of VMs that are overdue. These earn so much less: it is what the device gives
  * them beside the others that they are charged for.
  */
-static void earn(const struct turns *turns, struct turns_vm *vm, uint64_t shares)
+static void earn(const struct turns *turns, struct turns_vm *vm, uint64_t shares, uint64_t able)
 {
 	int64_t part = (int64_t)(turns->quantum * vm->share / shares);
 	int64_t most = part > (int64_t)TURNS_LEAST_NS ? part : (int64_t)TURNS_LEAST_NS;
 
 	if (vm->drains)
-		part = part * (int64_t)count_able(turns) / (int64_t)shares;
+		part = part * (int64_t)able / (int64_t)shares;
 	vm->credit += part ? part : 1;
 	if (vm->credit > most)
 		vm->credit = most;
@@ -213,6 +213,7 @@ static uint64_t choose_only(struct turns *turns, struct turns_vm *vm, uint64_t n
 static uint64_t choose(struct turns *turns, unsigned int active, uint64_t shares, uint64_t now)
 {
 	struct turns_vm *any = NULL;
+	uint64_t able = count_able(turns);
 
 	vcuda_list_for_each (entry, &turns->vms) {
 		struct turns_vm *vm = container_of(entry, struct turns_vm, entry);
@@ -231,7 +232,7 @@ static uint64_t choose(struct turns *turns, unsigned int active, uint64_t shares
 		vcuda_list_add(&vm->entry, &turns->vms);
 		if (!vm->active)
 			continue;
-		earn(turns, vm, shares);
+		earn(turns, vm, shares, able);
 		if (can_have_turn(vm) && vm->credit >= (int64_t)TURNS_LEAST_NS) {
 			vm->credit += TURNS_START_NS;
 			begin_turn(turns, vm, (uint64_t)vm->credit, now);

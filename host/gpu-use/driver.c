@@ -96,11 +96,35 @@ static uint64_t real_time_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* CLOCK_MONOTONIC less that, exact to a tenth of a millisecond unless the machine is very busy. */
+static uint64_t clock_offset_ns(void)
+{
+	uint64_t before, real;
+
+	for (int i = 0; i < 10; i++) {
+		before = vcuda_now_ns();
+		real = real_time_ns();
+		if (vcuda_now_ns() - before < 100000)
+			break;
+	}
+	return before - real;
+}
+
+bool gpus_know_samples(void)
+{
+	static struct backend_sample samples[MOST_SAMPLES];
+	bool knows = false;
+
+	for (unsigned int gpu = 0; gpu < gpus.count && !knows; gpu++)
+		knows = is_known(gpu) &&
+			backend_nvml_samples(gpus.ids[gpu], real_time_ns() / 1000, samples, MOST_SAMPLES) >= 0;
+	return knows;
+}
+
 bool gpus_read_samples(unsigned int gpu, struct vcuda_gpu_use *to)
 {
 	static struct backend_sample samples[MOST_SAMPLES];
-	uint64_t now_us = real_time_ns() / 1000, offset = vcuda_now_ns() - real_time_ns();
-	uint64_t since;
+	uint64_t offset = clock_offset_ns(), now_us = real_time_ns() / 1000, since;
 	int count;
 
 	if (!gpus.sampled_us[gpu] || gpus.sampled_us[gpu] > now_us)
@@ -113,7 +137,7 @@ bool gpus_read_samples(unsigned int gpu, struct vcuda_gpu_use *to)
 	if (count > 0)
 		qsort(samples, (size_t)count, sizeof(samples[0]), is_later);
 	for (int i = 0; i < count; i++) {
-		if (samples[i].time_us <= since)
+		if (samples[i].time_us <= since || samples[i].time_us > now_us)
 			continue;
 		gpus.sampled_us[gpu] = samples[i].time_us;
 		to->samples[to->count++] = (struct vcuda_gpu_use_sample){.process = samples[i].pid,

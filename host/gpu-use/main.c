@@ -48,6 +48,10 @@ int main(void)
 		vcuda_log("%s: vcudad does not see what workers take of a GPU's memory beyond their grants", why);
 	if (!gpus)
 		return VCUDA_GPU_USE_NONE;
+	if (!gpus_know_samples())
+		vcuda_log("NVIDIA's libnvidia-ml.so.1 does not say whose kernels run: with --share, --max-kernel-time "
+			  "does not "
+			  "hold for kernels of a process whose commands may wait for it");
 	while (send_all(gpus) && poll(&vcudad, 1, PERIOD_MS) == 0)
 		continue;
 	return 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels outside of a VM's turns: this test speaks for its workers, for the arbiter, and for the GPU's driver."""
+"""Kernels in other VMs' turns: this test speaks for its workers, for the arbiter, and for the GPU's driver."""
 import mmap
 import os
 import socket
@@ -72,7 +72,7 @@ class Overrun(puppet.DriverCase):
         self.say(HOLD)
         self.runs(worker, other)
         self.assertTrue(wait(lambda: self.is_told(page)), self.daemon.log())
-        self.assertTrue(self.daemon.wait_log(f'(worker {worker.pid}) runs kernels outside of this VM\'s turns'))
+        self.assertTrue(self.daemon.wait_log(f'(worker {worker.pid}) runs kernels in other VMs\' turns'))
         self.assertEqual([q['refused'] for q in self.daemon.status()['quota'] if q['name'] == 'max-kernel-time'], ['1'])
         # It does not end.
         self.assertTrue(wait(lambda: worker.pid not in self.daemon.workers()), self.daemon.log())

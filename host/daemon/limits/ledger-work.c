@@ -4,7 +4,7 @@
 #include "limits/ledger.h"
 #include "limits/overrun.h"
 
-static bool is_running(const struct daemon_ledger_row *row)
+bool daemon_ledger_row_runs(const struct daemon_ledger_row *row)
 {
 	return row->demand && atomic_load(&row->demand->running);
 }
@@ -17,7 +17,7 @@ void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_l
 		return;
 	wanted = atomic_load(&row->demand->wanted);
 	/* A stopped worker does not run. */
-	running = is_running(row) && !row->stopped;
+	running = daemon_ledger_row_runs(row) && !row->stopped;
 	sum->begun += atomic_load(&row->demand->begun);
 	sum->wanted |= wanted;
 	sum->running |= running;
@@ -29,7 +29,7 @@ void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_l
 
 static void stop_work(struct daemon_ledger_row *row, void *all)
 {
-	if (row->stopped || !is_running(row))
+	if (row->stopped || !daemon_ledger_row_runs(row))
 		return;
 	if (daemon_ledger_may_be_on_gpu() && atomic_load(&row->demand->on_gpu))
 		*(bool *)all = false;
@@ -59,7 +59,7 @@ void daemon_ledger_continue_work(void)
 
 static void continue_ended(struct daemon_ledger_row *row, void *unused)
 {
-	if (!is_running(row))
+	if (!daemon_ledger_row_runs(row))
 		continue_work(row, NULL);
 }
 
@@ -84,14 +84,14 @@ static bool is_earlier(const struct daemon_ledger_row *row, const struct daemon_
 }
 
 /*
- * Work that may wait for its process may wait for another process as well: it keeps none from the GPU, unless kernels
- * of this VM were found outside of its turns.
+ * Work that may wait for its process may wait for another process as well: it keeps none from the GPU, but for work
+ * whose kernels were found (overrun.h).
  */
 static void consider(struct daemon_ledger_row *row, void *argument)
 {
 	struct choice *c = argument;
-	bool runs = is_running(row);
-	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_is_recent();
+	bool runs = daemon_ledger_row_runs(row);
+	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row);
 
 	c->count += runs && !waits;
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))

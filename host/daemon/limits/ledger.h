@@ -44,7 +44,9 @@ struct daemon_ledger_row {
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
 	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
-	uint64_t overrun_ns, overrun_ended_ns;         /* overrun.c: how long, and when the worker was told to end; 0 */
+	/* overrun.c: how long, on which GPU, when that was found last, and when the worker was told to end; 0. */
+	uint64_t overrun_ns, overrun_found_ns, overrun_ended_ns;
+	unsigned int overrun_gpu;
 	bool over;                                     /* it has too much, and ends */
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */
 };
@@ -83,6 +85,9 @@ struct daemon_ledger_work {
 	unsigned int workers;     /* that have work */
 	uint32_t begun, commands; /* of all workers, modulo 2^32 */
 };
+
+/* Work of the worker has begun and has not ended. */
+bool daemon_ledger_row_runs(const struct daemon_ledger_row *row);
 
 /* Adds the work of a worker. */
 void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum);

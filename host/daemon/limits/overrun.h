@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that run on a GPU outside of the VM's turns (vcudad --share).
+ * Kernels that run on a GPU in other VMs' turns (vcudad --share), and do not end.
  *
  * A worker ends its process when a kernel takes longer than --max-kernel-time (worker/queue/turn.h). It does not where
- * commands may wait for the guest process, since it cannot know whether a kernel runs or waits, and one that is taken
- * over does not at all. So vcudad looks at whose kernels NVIDIA's driver finds on the GPU (protocol/ipc/gpu-use.h)
- * while none of the VM's should be there, in other VMs' turns: when the workers have said that all work has ended, and
- * before that from some quanta after the VM's turn on. Before that only time of workers counts that say that their work
- * may wait: others look at the time themselves. What the driver says is of all the time since its last look. So a look
- * counts only if no turn of the VM was in that time: with short rounds none does for work that has ended.
+ * commands may wait for the guest process, since it cannot know whether a kernel runs or waits. So vcudad looks at
+ * whose kernels NVIDIA's driver finds on the GPU (protocol/ipc/gpu-use.h) while work of the VM is late: it has not
+ * ended some quanta after the VM's turn. What the driver says is of all the time since its last look, so a look counts
+ * only if the work was late in all of that time.
  *
- * When the time of all workers together is --max-kernel-time, those that had most of it are told to end their
- * processes, and killed if they do not. Time is forgotten when none has come for some seconds. Not thread-safe.
+ * When the time of all workers on one GPU is --max-kernel-time, those that had most of it are told to end their
+ * processes, and killed if they do not. A worker's time is forgotten when its work has ended, or when no look has found
+ * its kernels for some seconds. Not thread-safe.
  */
 #ifndef VCUDA_DAEMON_OVERRUN_H
 #define VCUDA_DAEMON_OVERRUN_H
@@ -22,22 +21,25 @@
 #include "protocol/ipc/gpu-use.h"
 #include "options/options.h"
 
+struct daemon_ledger_row;
+
 /* The options stay valid. */
 void daemon_overrun_open(const struct daemon_options *options);
 
-enum daemon_overrun_turn {
-	DAEMON_OVERRUN_OWN,   /* it is the VM's turn, or there are no turns, or the turn has just ended */
-	DAEMON_OVERRUN_LATE,  /* work has not ended for some quanta since the turn */
-	DAEMON_OVERRUN_ENDED, /* all workers have said that their work has ended */
-};
-
-/* From this time on (CLOCK_MONOTONIC, ns), until the next call. */
-void daemon_overrun_turn(enum daemon_overrun_turn turn, uint64_t ns);
+/* Work of the VM is late from this time on, or until this time (CLOCK_MONOTONIC, ns). */
+void daemon_overrun_late_from(uint64_t ns);
+void daemon_overrun_late_until(uint64_t ns);
 
 /* Samples of one GPU: a message of this type that is whole. */
 void daemon_overrun_samples(const struct vcuda_gpu_use *m);
 
-/* Kernels of the VM ran outside of its turns in the last minute, for a tenth of a second or longer. */
-bool daemon_overrun_is_recent(void);
+/* The worker's work has ended. */
+void daemon_overrun_forget(struct daemon_ledger_row *row);
+
+/*
+ * Work of this worker that may wait for its process counts as work that runs: kernels of the worker were found a moment
+ * ago, or a process of the VM was ended for that in the last minute.
+ */
+bool daemon_overrun_counts(const struct daemon_ledger_row *row);
 
 #endif

@@ -73,15 +73,16 @@ static void add(struct daemon_ledger_row *row, void *sum)
 {
 	struct daemon_ledger_work *work = sum;
 
+	if (!daemon_ledger_row_runs(row))
+		daemon_overrun_forget(row);
 	daemon_ledger_row_work(row, work);
 }
 
 static void end_drain(void)
 {
 	count_time();
-	if (turns.held)
-		daemon_overrun_turn(DAEMON_OVERRUN_ENDED, turns.timed_until);
-	turns.drains = turns.late = false;
+	daemon_overrun_late_until(turns.timed_until);
+	turns.drains = false;
 	turns.waits = 0;
 	daemon_timer_clear(&turns.stop);
 	say(VCUDA_ARBITER_DRAINED);
@@ -111,7 +112,7 @@ static void work_one_by_one(void)
 static void be_late(void)
 {
 	turns.late = true;
-	daemon_overrun_turn(DAEMON_OVERRUN_LATE, vcuda_now_ns());
+	daemon_overrun_late_from(vcuda_now_ns());
 	work_one_by_one();
 }
 
@@ -170,6 +171,8 @@ static void look(void)
 	turns.quiet = busy ? 0 : turns.quiet + 1;
 	if (turns.drains && !work.running)
 		end_drain();
+	if (!work.running)
+		turns.late = false;
 	if (busy && !turns.active)
 		say(VCUDA_ARBITER_ACTIVE);
 	else if (turns.active && turns.quiet == QUIET_TIMES)
@@ -202,10 +205,10 @@ static void poll_expired(struct daemon_timer *timer)
 static void lost(void)
 {
 	count_time();
-	daemon_overrun_turn(DAEMON_OVERRUN_OWN, turns.timed_until);
+	daemon_overrun_late_until(turns.timed_until);
 	daemon_timer_clear(&turns.stop);
 	daemon_ledger_continue_work();
-	turns.active = turns.drains = false;
+	turns.active = turns.drains = turns.late = false;
 	turns.exclusive = 0;
 	if (!turns.lost)
 		daemon_timer_set(turns.loop, &turns.lease, LEASE_MS);
@@ -242,8 +245,10 @@ static bool take(const struct vcuda_arbiter_message *m)
 	turns.exclusive = m->exclusive;
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
-	if (!turns.held || turns.late)
-		daemon_overrun_turn(turns.held ? DAEMON_OVERRUN_LATE : DAEMON_OVERRUN_OWN, turns.timed_until);
+	if (!turns.held)
+		daemon_overrun_late_until(turns.timed_until);
+	else if (turns.late)
+		daemon_overrun_late_from(turns.timed_until);
 	if (turns.exclusive && !turns.held && turns.one_by_one)
 		choose_only(true);
 	show_state();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels outside of the VM's turns: moments at which the driver looked, and what workers say of their work. */
+/* Kernels in other VMs' turns: moments at which the driver looked, and what workers say of their work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -43,8 +43,8 @@ static void broken(struct daemon_ledger_row *row)
 /* Workers whose numbers are no processes': nothing sends a signal here. */
 static void begin(void)
 {
+	daemon_overrun_late_until(now);
 	now += 100 * SECOND;
-	daemon_overrun_turn(DAEMON_OVERRUN_OWN, now);
 	broken_count = 0;
 	for (int i = 0; i < WORKERS; i++) {
 		check(!daemon_ledger_open(&rows[i], &loop, &ends[i]));
@@ -73,15 +73,20 @@ static bool is_told(int worker)
 }
 
 /* The driver looks for a second, and finds kernels of the worker, or of another process of the host. */
-static void look(int worker, uint32_t busy)
+static void look_at(uint32_t gpu, int worker, uint32_t busy)
 {
 	static struct vcuda_gpu_use m;
 
-	m = (struct vcuda_gpu_use){.type = VCUDA_GPU_USE_SAMPLES, .gpu = 1};
+	m = (struct vcuda_gpu_use){.type = VCUDA_GPU_USE_SAMPLES, .gpu = gpu};
 	for (uint64_t until = now + SECOND; now < until; now += STEP)
 		m.samples[m.count++] = (struct vcuda_gpu_use_sample){
 			.process = (uint32_t)(100000000 + worker), .busy = busy, .time_ns = now};
 	daemon_overrun_samples(&m);
+}
+
+static void look(int worker, uint32_t busy)
+{
+	look_at(1, worker, busy);
 }
 
 static void look_for(int worker, uint32_t busy, int seconds)
@@ -95,9 +100,9 @@ static void test_waits(void)
 	begin();
 	set(0, true, true);
 	set(1, true, true);
-	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
+	daemon_overrun_late_from(now);
 	look_for(0, 100, 9);
-	check(rows[0].overrun_ns && !rows[1].overrun_ns && daemon_overrun_is_recent());
+	check(rows[0].overrun_ns && !rows[1].overrun_ns);
 	check(!is_told(0));
 	look_for(0, 100, 2);
 	check(is_told(0) && !is_told(1) && !broken_count);
@@ -106,22 +111,10 @@ static void test_waits(void)
 	check(broken_count == 1 && rows[0].over);
 	look_for(0, 100, 3);
 	check(broken_count == 1);
-	end();
-}
-
-static void test_its_turn(void)
-{
-	begin();
-	set(0, true, true);
+	/* Until its processes are gone the row is there. */
+	daemon_ledger_end_work(&rows[0]);
 	look_for(0, 100, 20);
-	/* Each of these moments is in a turn of 2 ms, or just before or behind one. */
-	for (int i = 0; i < 100; i++) {
-		daemon_overrun_turn(DAEMON_OVERRUN_LATE, now + STEP / 2);
-		daemon_overrun_turn(DAEMON_OVERRUN_OWN, now + STEP - SECOND / 1000);
-		look(0, 100);
-		now -= SECOND - STEP;
-	}
-	check(!rows[0].overrun_ns && !is_told(0));
+	check(broken_count == 1);
 	end();
 }
 
@@ -130,9 +123,9 @@ static void test_between_turns(void)
 {
 	begin();
 	set(0, true, true);
-	for (uint64_t at = now - STEP / 4; at < now + 40 * SECOND; at += ROUND) {
-		daemon_overrun_turn(DAEMON_OVERRUN_LATE, at + SECOND / 500);
-		daemon_overrun_turn(DAEMON_OVERRUN_OWN, at + ROUND);
+	for (uint64_t at = now - STEP / 4; at < now + 22 * SECOND; at += ROUND) {
+		daemon_overrun_late_from(at + SECOND / 500);
+		daemon_overrun_late_until(at + ROUND);
 	}
 	look_for(0, 100, 19);
 	check(rows[0].overrun_ns > 9 * SECOND && rows[0].overrun_ns < 10 * SECOND && !is_told(0));
@@ -141,52 +134,40 @@ static void test_between_turns(void)
 	end();
 }
 
-/* The driver names the only VM with kernels also while another one's turn is, which copies. */
-static void test_rounds(void)
+static void test_in_its_turn(void)
 {
 	begin();
-	for (int i = 0; i < 20; i++) {
-		for (uint64_t at = now; at < now + SECOND; at += SECOND / 25) {
-			daemon_overrun_turn(DAEMON_OVERRUN_OWN, at);
-			daemon_overrun_turn(DAEMON_OVERRUN_ENDED, at + SECOND / 50);
-		}
-		look(0, 100);
-	}
+	set(0, true, true);
+	look_for(0, 100, 20);
 	check(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
-static void test_limit_of_the_worker(void)
+/* The worker looks at the time itself, or has said that its work has ended. */
+static void test_does_not_wait(void)
 {
 	begin();
 	set(0, true, false);
-	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
+	daemon_overrun_late_from(now);
+	look_for(0, 100, 30);
+	check(!rows[0].overrun_ns && !is_told(0));
+	set(0, false, true);
 	look_for(0, 100, 30);
 	check(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
-/* Each kernel is late, and has ended when the driver's words arrive. */
-static void test_late_kernels(void)
+static void test_kernels_that_end(void)
 {
 	begin();
-	for (int i = 0; i < 30; i++) {
-		daemon_overrun_turn(DAEMON_OVERRUN_OWN, now);
-		daemon_overrun_turn(DAEMON_OVERRUN_LATE, now + STEP / 2);
-		daemon_overrun_turn(DAEMON_OVERRUN_ENDED, now + SECOND - STEP / 2);
-		look(0, 100);
+	set(0, true, true);
+	daemon_overrun_late_from(now);
+	for (int i = 0; i < 5; i++) {
+		look_for(0, 100, 8);
+		check(rows[0].overrun_ns);
+		daemon_overrun_forget(&rows[0]);
 	}
-	check(!rows[0].overrun_ns && !is_told(0));
-	end();
-}
-
-static void test_lies(void)
-{
-	begin();
-	set(0, false, false);
-	daemon_overrun_turn(DAEMON_OVERRUN_ENDED, now);
-	look_for(0, 100, 11);
-	check(is_told(0));
+	check(!is_told(0));
 	end();
 }
 
@@ -194,16 +175,15 @@ static void test_little(void)
 {
 	begin();
 	set(0, true, true);
-	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
+	daemon_overrun_late_from(now);
 	/* A GPU that is idle most of the time. */
 	look_for(0, 5, 100);
 	check(!is_told(0));
-	look_for(WORKERS + 1, 100, 4);
-	check(!rows[0].overrun_ns);
-	/* Kernels now and then. */
+	/* Kernels now and then: without a look that counts no message need come. */
+	now += 4 * SECOND;
 	for (int i = 0; i < 5; i++) {
 		look_for(0, 100, 8);
-		look_for(WORKERS + 1, 100, 4);
+		now += 4 * SECOND;
 	}
 	check(!is_told(0));
 	look_for(0, 0, 20);
@@ -216,13 +196,45 @@ static void test_all_together(void)
 	begin();
 	for (int i = 0; i < WORKERS; i++)
 		set(i, true, true);
-	daemon_overrun_turn(DAEMON_OVERRUN_LATE, now);
-	look(2, 30);
+	daemon_overrun_late_from(now);
 	for (int i = 0; i < 5; i++) {
 		look(0, 100);
 		look(1, 100);
+		look(2, 5);
 	}
+	check(!is_told(0));
+	look(0, 100);
 	check(is_told(0) && is_told(1) && !is_told(2));
+	end();
+}
+
+/* A worker that has ended leaves no time to another one. */
+static void test_ended(void)
+{
+	begin();
+	set(0, true, true);
+	set(1, true, true);
+	daemon_overrun_late_from(now);
+	look_for(0, 100, 9);
+	daemon_ledger_end_work(&rows[0]);
+	look_for(1, 100, 9);
+	check(!is_told(1) && !broken_count);
+	look_for(1, 100, 2);
+	check(is_told(1));
+	end();
+}
+
+static void test_two_gpus(void)
+{
+	begin();
+	set(0, true, true);
+	daemon_overrun_late_from(now);
+	for (int i = 0; i < 9; i++) {
+		look_at(1, 0, 100);
+		now -= SECOND;
+		look_at(2, 0, 100);
+	}
+	check(!is_told(0));
 	end();
 }
 
@@ -231,16 +243,17 @@ int main(void)
 	check(!daemon_loop_init(&loop));
 	check(!daemon_ledger_refresh(&options));
 	daemon_overrun_open(&options);
-	check(!daemon_overrun_is_recent());
+	test_in_its_turn();
+	check(!daemon_overrun_counts(&rows[0]));
 	test_waits();
-	test_its_turn();
+	check(daemon_overrun_counts(&rows[0]));
 	test_between_turns();
-	test_rounds();
-	test_limit_of_the_worker();
-	test_late_kernels();
-	test_lies();
+	test_does_not_wait();
+	test_kernels_that_end();
 	test_little();
 	test_all_together();
+	test_ended();
+	test_two_gpus();
 	daemon_loop_close(&loop);
 	return 0;
 }
