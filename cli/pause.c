@@ -202,7 +202,7 @@ static void look_at(const struct control_process *p, struct view *view)
 		view->goes_on = true;
 	else if (!strcmp(p->state, "running") || !strcmp(p->state, "starting"))
 		view->running = p->pid;
-	else if (!strcmp(p->state, "locked") || !strcmp(p->state, "checkpointed"))
+	else if (!strcmp(p->state, "locked") || !strcmp(p->state, "checkpointed") || !strcmp(p->state, "detached"))
 		view->held = p->pid;
 }
 

@@ -84,7 +84,9 @@ static const char *state_of_worker(const struct daemon_worker *worker)
 	if (daemon_gate_needed(gate) == DAEMON_GATE_OPEN && gate->wanted != DAEMON_GATE_OPEN)
 		return gate->level == gate->wanted ? "out" : "going-out";
 	if (gate->asked == DAEMON_GATE_OPEN && gate->held != DAEMON_GATE_OPEN && gate->level == gate->wanted)
-		return gate->level == DAEMON_GATE_RELEASED ? "checkpointed" : "locked";
+		return worker->detach.flags & VCUDA_PROCESS_DETACHED ? "detached"
+		       : gate->level == DAEMON_GATE_RELEASED         ? "checkpointed"
+								     : "locked";
 	if (gate->level == DAEMON_GATE_RELEASED)
 		return gate->wanted == DAEMON_GATE_RELEASED ? "released" : "restoring";
 	if (gate->wanted == DAEMON_GATE_RELEASED)

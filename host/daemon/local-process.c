@@ -10,10 +10,14 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "local-restore.h"
 #include "protocol/ipc/process.h"
 #include "worker/gate.h"
 
-/* Each connection is a descriptor of ours. */
+/*
+ * Each connection is a descriptor of ours. There may be so many of processes that have workers here, which speak for
+ * themselves, and as many of others.
+ */
 #define MOST 64
 
 struct process_client {
@@ -23,6 +27,8 @@ struct process_client {
 	struct daemon_timer silent;
 	struct ucred who;
 	int fd;
+	bool has_worker;
+	struct daemon_restore restore;
 };
 
 bool daemon_local_process_is(int fd)
@@ -40,6 +46,7 @@ bool daemon_local_process_is(int fd)
 static void client_free(struct process_client *client)
 {
 	daemon_source_remove(client->local->listener.loop, &client->source);
+	daemon_local_restore_end(&client->restore);
 	daemon_timer_clear(&client->silent);
 	vcuda_list_remove(&client->entry);
 	close(client->fd);
@@ -83,6 +90,8 @@ struct search {
 	uint32_t number;
 	struct daemon_worker *found;
 	bool is_foreign; /* a worker of that process is another user's */
+	uint32_t flags;  /* of all its workers */
+	bool is_apart;   /* a worker must run no work */
 };
 
 static void look_at(struct daemon_worker *worker, void *argument)
@@ -90,10 +99,13 @@ static void look_at(struct daemon_worker *worker, void *argument)
 	struct search *search = argument;
 	pid_t pid = (pid_t)worker->guest.pid;
 
-	if (worker->ending || own_number(pid) != search->number || !share_namespace(pid, search->client->who.pid))
+	if (worker->ending || daemon_detach_is_ownerless(&worker->detach) || own_number(pid) != search->number ||
+	    !share_namespace(pid, search->client->who.pid))
 		return;
 	search->found = worker;
 	search->is_foreign |= worker->guest.uid != search->client->who.uid;
+	search->flags |= worker->detach.flags;
+	search->is_apart |= worker->detach.has_token || worker->detach.flags & VCUDA_PROCESS_APART;
 }
 
 static int act(const struct process_client *client, const struct vcuda_process_request *m,
@@ -112,28 +124,57 @@ static int act(const struct process_client *client, const struct vcuda_process_r
 		return -ESRCH;
 	if (client->who.uid && search.is_foreign)
 		return -EPERM;
-	status = m->action == VCUDA_PROCESS_GET_STATE
-			 ? 0
-			 : daemon_gate_act(&search.found->gate, m->action, m->milliseconds);
+	if (m->action == VCUDA_PROCESS_GET_STATE)
+		status = 0;
+	else if (m->action == VCUDA_PROCESS_UNLOCK && search.is_apart)
+		status = -EBADFD;
+	else
+		status = daemon_gate_act(&search.found->gate, m->action, m->milliseconds);
 	state = daemon_gate_state(&search.found->gate);
 	reply->state = state.state;
 	reply->failure = state.failure;
+	reply->flags = search.flags | VCUDA_PROCESS_KNOWN;
 	return status;
+}
+
+/* False: the connection is to be closed. */
+static bool act_on_itself(struct process_client *client, const struct vcuda_restore_request *m)
+{
+	struct vcuda_restore_reply reply;
+	enum daemon_restore_next next = daemon_local_restore_act(&client->restore, m, &reply);
+
+	if (next == DAEMON_RESTORE_GIVEN)
+		return false;
+	return send(client->fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(reply) &&
+	       next == DAEMON_RESTORE_GOES_ON;
+}
+
+static bool act_on_process(struct process_client *client, const struct vcuda_process_request *m)
+{
+	struct vcuda_process_reply reply = {0};
+
+	reply.status = act(client, m, &reply);
+	return send(client->fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(reply);
 }
 
 static void ready(struct daemon_source *source, uint32_t events)
 {
 	struct process_client *client = container_of(source, struct process_client, source);
-	struct vcuda_process_reply reply = {0};
-	struct vcuda_process_request m;
+	union {
+		struct vcuda_process_request process;
+		struct vcuda_restore_request itself;
+	} m;
 	/* No room for control data: descriptors that a client sends us are closed by the kernel. */
 	ssize_t bytes = recv(client->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
+	bool goes_on;
 
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (bytes == sizeof(m))
-		reply.status = act(client, &m, &reply);
-	if (bytes != sizeof(m) || send(client->fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+	if (bytes == sizeof(m.process))
+		goes_on = act_on_process(client, &m.process);
+	else
+		goes_on = bytes == sizeof(m.itself) && act_on_itself(client, &m.itself);
+	if (!goes_on) {
 		client_free(client);
 		return;
 	}
@@ -146,25 +187,53 @@ static void silent(struct daemon_timer *timer)
 	client_free(container_of(timer, struct process_client, silent));
 }
 
-/* A user gets half of the places that are free, so that another user always finds one. */
-static bool has_place(struct daemon_local *local, uid_t user)
+static void look_for_process(struct daemon_worker *worker, void *argument)
 {
+	struct process_client *client = argument;
+
+	client->has_worker |= worker->guest.pid == (uint32_t)client->who.pid;
+}
+
+/* A user gets half of the places that are free, so that another user always finds one. */
+static bool has_place(const struct process_client *new)
+{
+	struct daemon_local *local = new->local;
 	struct process_client *client, *after;
 	unsigned int count = 0, of_user = 0;
 
-	if (daemon_connection_rate_take(&local->rate, user, daemon_now()))
+	if (daemon_connection_rate_take(new->has_worker ? &local->own_rate : &local->rate, new->who.uid, daemon_now()))
 		return false;
-
 	vcuda_list_for_each_safe (client, after, &local->process_clients, struct process_client, entry) {
+		if (client->has_worker != new->has_worker)
+			continue;
 		count++;
-		of_user += client->who.uid == user;
+		of_user += client->who.uid == new->who.uid;
 	}
 	return of_user < (MOST - count);
 }
 
+/* NULL: there is no place for it. */
+static struct process_client *make_client(struct daemon_local *local, int fd, const struct ucred *who)
+{
+	struct process_client *client = calloc(1, sizeof(*client));
+
+	if (!client)
+		return NULL;
+	*client = (struct process_client){.local = local,
+					  .who = *who,
+					  .fd = fd,
+					  .source = {.fd = -1, .ready = ready},
+					  .restore = {.local = local, .who = *who, .fd = fd}};
+	daemon_local_each(local, look_for_process, client);
+	if (has_place(client))
+		return client;
+	free(client);
+	return NULL;
+}
+
 void daemon_local_process_add(struct daemon_local *local, int fd, const struct ucred *who)
 {
-	struct process_client *client = has_place(local, who->uid) ? calloc(1, sizeof(*client)) : NULL;
+	struct process_client *client = make_client(local, fd, who);
 
 	if (!client) {
 		vcuda_log_peer("process %d of user %u is refused: it connects too often, or too many connections hold "
@@ -173,7 +242,6 @@ void daemon_local_process_add(struct daemon_local *local, int fd, const struct u
 		close(fd);
 		return;
 	}
-	*client = (struct process_client){.local = local, .who = *who, .fd = fd, .source = {.fd = -1, .ready = ready}};
 	vcuda_list_add(&client->entry, &local->process_clients);
 	daemon_timer_init(&client->silent, silent);
 	daemon_timer_set(local->listener.loop, &client->silent, (uint64_t)local->options->client_timeout * 1000);

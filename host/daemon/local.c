@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "detach.h"
 #include "local.h"
 #include "local-process.h"
 #include "common/log.h"
@@ -48,6 +49,7 @@ static void worker_reaped(struct daemon_worker *worker)
 	struct client *client = worker->owner;
 	int fd = client->fd;
 
+	daemon_detach_drop(worker);
 	/* A warm worker that died before it had the connection: the client gets another. */
 	if (fd >= 0 && !client->local->closed && start(client, fd)) {
 		client->fd = -1;
@@ -88,6 +90,7 @@ static bool start(struct client *client, int fd)
 		daemon_worker_start_local(local->listener.loop, local->options, fd, &worker_ops, client, &status);
 	if (!client->worker)
 		return false;
+	daemon_detach_init(client->worker);
 	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid, client->who.uid);
 	return true;
@@ -107,6 +110,7 @@ static bool start_warm(struct client *client, int fd)
 		client->fd = -1;
 		return false;
 	}
+	daemon_detach_init(client->worker);
 	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
@@ -315,6 +319,7 @@ int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, cons
 	vcuda_list_init(&local->process_clients);
 	vcuda_list_init(&local->waiting);
 	daemon_connection_rate_init(&local->rate);
+	daemon_connection_rate_init(&local->own_rate);
 	daemon_timer_init(&local->waiting_timer, waiting_expired);
 	if (!options->socket)
 		return 0;
@@ -359,5 +364,6 @@ void daemon_local_close(struct daemon_local *local)
 	vcuda_list_for_each_safe (waiting, after_waiting, &local->waiting, struct waiting, entry)
 		waiting_free(local, waiting);
 	daemon_connection_rate_free(&local->rate);
+	daemon_connection_rate_free(&local->own_rate);
 	daemon_local_kill(local, 0);
 }

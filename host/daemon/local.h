@@ -19,6 +19,7 @@ struct daemon_local {
 	struct daemon_warm_pool *warm_pool;
 	struct daemon_listener listener;
 	struct daemon_connection_rate rate;
+	struct daemon_connection_rate own_rate; /* of processes with workers that hold themselves (local-process.c) */
 	struct vcuda_list clients;
 	struct vcuda_list process_clients; /* of local-process.c */
 	struct vcuda_list waiting; /* connections over their user's rate, oldest first */

@@ -5,7 +5,7 @@
  * local:  its peer is the guest process itself (hostile); vcudad passed the accepted connection on and keeps no copy.
  * virtio: its peer is vcudad, which has validated what the guest's kernel sent; vcudad treats replies as hostile.
  * A warm worker has vcudad for a peer until it is given a guest process, by ATTACH (virtio) or CLIENT (local).
- * The worker ends when the peer closes it. Every request gets exactly one reply with the same cookie, in order.
+ * The worker ends when the peer closes it, unless vcudad keeps it (gate.h: VCUDA_GATE_DETACH). Every request gets exactly one reply with the same cookie, in order.
  */
 #ifndef VCUDA_CHANNEL_H
 #define VCUDA_CHANNEL_H
@@ -40,6 +40,15 @@ enum vcuda_channel_type {
 	/* local, since minor 1: the page-aligned part at `offset` of the shared memory in fds {file}, which is on a
 	 * tmpfs, as a mapping (flags: VCUDA_MAP_WRITABLE). */
 	VCUDA_CHANNEL_MAPPING_ADOPT,
+	/*
+	 * local: 0 once the worker outlives this channel (gate.h: VCUDA_GATE_DETACH), else EAGAIN. EMFILE: it cannot,
+	 * since it has not kept the files of all mappings.
+	 */
+	VCUDA_CHANNEL_DETACH,
+	/* local: the reply carries the fds of ATTACH's anew. pid: the guest process's number from now on. */
+	VCUDA_CHANNEL_RESUME,
+	/* local: the reply carries {memfd} of the mapping of `length` bytes at `address`. EMFILE: it was not kept. */
+	VCUDA_CHANNEL_MAPPING_SHARE,
 };
 
 /* A run of a RAM region, fds[2 + region] of ATTACH or the mapper's, at `offset` bytes in it. Validated by vcudad. */

@@ -31,6 +31,10 @@ enum vcuda_gate_type {
 	 * gpus[0] is on gpus[1] from now on, and the reverse. The answer's state is VCUDA_GATE_DONE.
 	 */
 	VCUDA_GATE_SWAP,
+	/* While the gate is closed, for a local process: the worker outlives its channel until ATTACH. */
+	VCUDA_GATE_DETACH,
+	/* The message carries the descriptor of the new channel. Without one the worker keeps its channel. */
+	VCUDA_GATE_ATTACH,
 };
 
 enum vcuda_gate_state {

@@ -19,6 +19,8 @@
 #define DAEMON_CONTEXTS_DEFAULT 64
 #define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
 #define DAEMON_CLIENT_TIMEOUT_MAX 3600
+#define DAEMON_KEEP_DETACHED_DEFAULT 60
+#define DAEMON_KEEP_DETACHED_MAX 31536000
 #define DAEMON_WARM_MAX 64
 #define DAEMON_DEVICE_MAX 63
 
@@ -104,6 +106,8 @@ static const char help[] =
 	"  --socket-mode MODE      permissions of the sockets, octal (default: 0600)\n"
 	"  --allow-any-user        serve local programs of other users too; no user gets more places than are left\n"
 	"  --no-guest-checkpoint   refuse cuCheckpointProcess*() of the guest, which moves device memory to the host\n"
+	"  --keep-detached SECS    how long the session of a local process outlives a process that ends while it is\n"
+	"                          checkpointed, for a process that is made of its image (default: 60)\n"
 	"  --client-timeout SECS   drop a local client that connects and says nothing (default: 10)\n"
 	"  --once                  end when the VM is gone, instead of waiting for the next\n"
 	"  --exit-when-idle SECS   end once there has been no client for that long\n"
@@ -137,6 +141,7 @@ enum {
 	ANY_USER,
 	NO_GUEST_CHECKPOINT,
 	CLIENT_TIMEOUT,
+	KEEP_DETACHED,
 	ONCE,
 	IDLE,
 	READY,
@@ -185,6 +190,7 @@ static const struct option long_options[] = {
 	{"allow-any-user", no_argument, NULL, ANY_USER},
 	{"no-guest-checkpoint", no_argument, NULL, NO_GUEST_CHECKPOINT},
 	{"client-timeout", required_argument, NULL, CLIENT_TIMEOUT},
+	{"keep-detached", required_argument, NULL, KEEP_DETACHED},
 	{"once", no_argument, NULL, ONCE},
 	{"exit-when-idle", required_argument, NULL, IDLE},
 	{"ready-fd", required_argument, NULL, READY},
@@ -467,6 +473,10 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		options->client_timeout =
 			(unsigned int)number("--client-timeout", value, 10, 1, DAEMON_CLIENT_TIMEOUT_MAX);
 		break;
+	case KEEP_DETACHED:
+		options->keep_detached =
+			(unsigned int)number("--keep-detached", value, 10, 0, DAEMON_KEEP_DETACHED_MAX);
+		break;
 	case ONCE:
 		options->once = true;
 		break;
@@ -513,6 +523,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_compile_memory = VCUDA_LEDGER_COMPILE_BYTES_DEFAULT,
 					   .max_kernel_time = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT,
 					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
+					   .keep_detached = DAEMON_KEEP_DETACHED_DEFAULT,
 					   .swap_directory = "/var/tmp",
 					   .quantum = 40,
 					   .socket_mode = 0600,

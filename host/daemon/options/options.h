@@ -45,6 +45,7 @@ struct daemon_options {
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
+	unsigned int keep_detached;  /* seconds that the session of a checkpointed process outlives the process */
 	mode_t socket_mode;
 	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
 	int ready_fd;      /* -1: none */

@@ -22,8 +22,13 @@ static const struct {
 /* Both gates belong to one guest process. A VM's process may have the number of a local program. */
 static bool is_of_process(const struct daemon_gate *gate, const struct daemon_gate *other)
 {
-	return *gate->guest_pid == *other->guest_pid && container_of(gate, struct daemon_worker, gate)->ops ==
-								container_of(other, struct daemon_worker, gate)->ops;
+	const struct daemon_worker *one = container_of(gate, struct daemon_worker, gate),
+				   *two = container_of(other, struct daemon_worker, gate);
+
+	if (gate == other)
+		return true;
+	return *gate->guest_pid == *other->guest_pid && one->ops == two->ops &&
+	       !daemon_detach_is_ownerless(&one->detach) && !daemon_detach_is_ownerless(&two->detach);
 }
 
 uint32_t daemon_gate_errno(const char *failure)

@@ -91,6 +91,24 @@ static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, u
 	daemon_timer_set(gate->loop, &gate->timer, ms + ANSWER_MS);
 }
 
+bool daemon_gate_is_busy(const struct daemon_gate *gate)
+{
+	return gate->waits;
+}
+
+void daemon_gate_tell(struct daemon_gate *gate, enum vcuda_gate_type type, int file)
+{
+	if (gate->waits)
+		gate->stays = type == VCUDA_GATE_ATTACH;
+	else
+		ask(gate, type, file, gate->ms);
+}
+
+static bool is_of_channel(uint32_t type)
+{
+	return type == VCUDA_GATE_DETACH || type == VCUDA_GATE_ATTACH;
+}
+
 /* ---- steps by the driver ---- */
 
 /* The driver writes the memory into the worker's. Where there is no room, the kernel would kill a worker. */
@@ -229,6 +247,11 @@ static bool is_hold_reached(const struct daemon_gate *gate)
 void daemon_gate_step(struct daemon_gate *gate)
 {
 	gate->holds &= !is_hold_reached(gate);
+	if (gate->stays && !gate->waits) {
+		gate->stays = false;
+		ask(gate, VCUDA_GATE_ATTACH, -1, gate->ms);
+		return;
+	}
 	if (gate->wanted == gate->level)
 		return;
 	if (gate->waits) {
@@ -316,6 +339,8 @@ static void overdue(struct daemon_timer *timer)
 		daemon_timer_set(gate->loop, timer, gate->ms + ANSWER_MS);
 	else if (holds_others_up(gate))
 		end_worker(gate);
+	else if (is_of_channel(gate->sent))
+		gate->broken(gate);
 	else if (gate->level == DAEMON_GATE_RELEASED)
 		daemon_gate_fail_restore(gate, "worker");
 	else
@@ -350,6 +375,10 @@ static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_messag
 							[VCUDA_GATE_SWAP] = DAEMON_GATE_CLOSED};
 
 	end_step(gate);
+	if (is_of_channel(m->type)) {
+		daemon_gate_step(gate);
+		return;
+	}
 	if (m->type == VCUDA_GATE_SWAP) {
 		gate->home = gate->to;
 		end_move(gate);

@@ -58,6 +58,7 @@ struct daemon_gate {
 	uint32_t ms;                          /* that running work may take */
 	const char *failure;                  /* of the last step: a word for the status, NULL: none */
 	bool gives_up;                        /* gate.c: it goes back to another level */
+	bool stays;                           /* the worker is to hear that it keeps its channel */
 	void (*broken)(struct daemon_gate *gate);
 };
 

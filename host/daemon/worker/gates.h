@@ -3,6 +3,7 @@
 #ifndef VCUDA_DAEMON_GATES_H
 #define VCUDA_DAEMON_GATES_H
 
+#include "protocol/ipc/gate.h"
 #include "worker/gate.h"
 
 struct daemon_gates {
@@ -24,6 +25,15 @@ void daemon_gate_step(struct daemon_gate *gate);
 void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted);
 
 void daemon_gate_tell_change(void);
+
+/* A request is under way. */
+bool daemon_gate_is_busy(const struct daemon_gate *gate);
+
+/*
+ * Sends VCUDA_GATE_DETACH or ATTACH with a descriptor, which stays the caller's, or -1, through a gate that is not
+ * busy. ATTACH without a descriptor may also wait until the gate is not busy. A worker that does not answer is killed.
+ */
+void daemon_gate_tell(struct daemon_gate *gate, enum vcuda_gate_type type, int file);
 
 /* A pause of these gates is under way: one of them has not reached its level. */
 bool daemon_gate_pauses(uint32_t group);

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "protocol/ipc/channel.h"
+#include "protocol/ipc/process.h"
 #include "limits/ledger.h"
 #include "loop/loop.h"
 #include "mapper/mapper.h"
@@ -44,6 +45,23 @@ struct daemon_guest {
 	uint64_t since; /* daemon_now() */
 };
 
+/* Of a local process that is checkpointed (detach.h). */
+struct daemon_detach {
+	struct daemon_source owner_source;
+	struct daemon_timer timer; /* from the owner's end on */
+	int owner;                 /* a pidfd; -1: the owner has ended, or the worker is not detached */
+	unsigned int keep;         /* seconds */
+	uint32_t flags;            /* VCUDA_PROCESS_QUIET, ... as the process says, and VCUDA_PROCESS_DETACHED */
+	bool has_token;
+	uint8_t token[VCUDA_TOKEN_BYTES];
+};
+
+/* No process has the number that the worker's guest process had, or another one has it. */
+static inline bool daemon_detach_is_ownerless(const struct daemon_detach *detach)
+{
+	return detach->flags & VCUDA_PROCESS_DETACHED && detach->owner < 0;
+}
+
 struct daemon_worker {
 	struct daemon_loop *loop;
 	const struct daemon_worker_ops *ops;
@@ -55,6 +73,7 @@ struct daemon_worker {
 	struct daemon_worker_log log;
 	struct daemon_ledger_row ledger;
 	struct daemon_gate gate;
+	struct daemon_detach detach;
 	struct daemon_worker_group group;
 	struct daemon_mapper mapper;
 	struct daemon_source exit_source, channel_source, notify_source;

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "memory/mapper.h"
@@ -65,7 +67,9 @@ struct worker_mappings {
 	unsigned int reserved_count;
 	bool nested;
 	struct lent *lent;
-	void *mappings; /* trees of tsearch() */
+	int last_file;             /* the highest descriptor that a mapping's file may have; -1: files are closed */
+	unsigned int without_file; /* complete mappings */
+	void *mappings;            /* trees of tsearch() */
 	void *holds;
 };
 
@@ -147,6 +151,7 @@ struct worker_mappings *worker_mappings_create(void)
 	if (!w)
 		return NULL;
 	pthread_mutex_init(&w->lock, NULL);
+	w->last_file = -1;
 	for (size_t i = 0; i < sizeof(guest_ranges) / sizeof(guest_ranges[0]); i++)
 		reserve_gaps(w, guest_ranges[i].start, guest_ranges[i].end);
 	return w;
@@ -202,6 +207,16 @@ void worker_mappings_nest(struct worker_mappings *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* The other half of the descriptors is for all else. */
+void worker_mappings_keep_files(struct worker_mappings *w)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	w->last_file = limit.rlim_cur / 2 < INT_MAX ? (int)(limit.rlim_cur / 2) : INT_MAX;
+}
+
 void *worker_mappings_own_area(struct worker_mappings *w)
 {
 	uint64_t from = WORKER_ARENA_END + (uint64_t)((unsigned int)getpid() % WORKER_OWN_AREAS) * WORKER_OWN_BYTES;
@@ -249,6 +264,7 @@ static int unmap_range(uint64_t address, uint64_t length, bool is_lent)
 static void drop(struct worker_mappings *w, struct mapping *mapping)
 {
 	tdelete(mapping, &w->mappings, compare_mappings);
+	w->without_file -= mapping->complete && mapping->file < 0;
 	if (mapping->file >= 0)
 		close(mapping->file);
 	free(mapping);
@@ -308,6 +324,17 @@ static int map_extents(struct mapping *mapping, const struct worker_mapping_exte
 	return worker_mapper_map(address, extents, count, mapping->writable);
 }
 
+static void keep_file(const struct worker_mappings *w, struct mapping *mapping, int file)
+{
+	if (worker_mapper_is_there() || (!w->nested && w->last_file < 0))
+		return;
+	mapping->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
+	if (w->nested || mapping->file <= w->last_file)
+		return;
+	close(mapping->file);
+	mapping->file = -1;
+}
+
 static int map_part(struct worker_mappings *w, uint64_t address, uint64_t length, uint64_t offset, bool writable,
 		    bool last, const struct worker_mapping_extent *extents, unsigned int count)
 {
@@ -332,8 +359,9 @@ static int map_part(struct worker_mappings *w, uint64_t address, uint64_t length
 		return err;
 	}
 	mapping->complete = last;
-	if (w->nested && last && !offset && count == 1 && !worker_mapper_is_there())
-		mapping->file = fcntl(extents->file, F_DUPFD_CLOEXEC, 0);
+	if (last && !offset && count == 1)
+		keep_file(w, mapping, extents->file);
+	w->without_file += last && mapping->file < 0;
 	return 0;
 }
 
@@ -385,6 +413,7 @@ static int end_loan(struct worker_mappings *w, struct lent **at)
 	if (err)
 		return err;
 	if (mapping && mapping->is_lent) {
+		w->without_file -= mapping->complete && mapping->file < 0;
 		mapping->mapped = 0;
 		mapping->complete = mapping->is_lent = false;
 	}
@@ -405,6 +434,29 @@ int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64
 	}
 	pthread_mutex_unlock(&w->lock);
 	return err;
+}
+
+bool worker_mappings_have_files(struct worker_mappings *w)
+{
+	bool have;
+
+	pthread_mutex_lock(&w->lock);
+	have = !w->without_file;
+	pthread_mutex_unlock(&w->lock);
+	return have;
+}
+
+int worker_mapping_file(struct worker_mappings *w, uint64_t address, uint64_t length)
+{
+	struct mapping *mapping;
+	int file = -ENOENT;
+
+	pthread_mutex_lock(&w->lock);
+	mapping = overlapping(w, address, 1);
+	if (mapping && mapping->address == address && mapping->length == length && mapping->complete)
+		file = mapping->file < 0 ? -EMFILE : mapping->file;
+	pthread_mutex_unlock(&w->lock);
+	return file;
 }
 
 /* The mapping around the address, if it is complete, and writable if that is asked; else NULL. With the lock held. */

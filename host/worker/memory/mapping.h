@@ -54,6 +54,12 @@ void worker_mappings_leave(const struct worker_mappings *w);
 void worker_mappings_nest(struct worker_mappings *w);
 
 /*
+ * From now on mappings of one extent keep their files, for worker_mapping_file(): as many as leave half of the
+ * descriptors free.
+ */
+void worker_mappings_keep_files(struct worker_mappings *w);
+
+/*
  * A place of WORKER_OWN_BYTES for this worker's own memory, PROT_NONE so far, where no mapping can be from now on: one
  * of several, so that another worker, whose guest process this worker is, most probably can have a mapping there. NULL:
  * none is free.
@@ -83,6 +89,12 @@ int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t le
  * memory in its place, until it is removed. -ENOMEM: some loans go on.
  */
 int worker_mapping_take_back(struct worker_mappings *w, uint64_t address, uint64_t length);
+
+/* All complete mappings have kept their files. */
+bool worker_mappings_have_files(struct worker_mappings *w);
+
+/* The descriptor of exactly this mapping's file, which stays the mapping's. -ENOENT; -EMFILE: it has not kept it. */
+int worker_mapping_file(struct worker_mappings *w, uint64_t address, uint64_t length);
 
 /* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);

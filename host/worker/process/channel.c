@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -47,6 +50,8 @@ static struct {
 	int ram[VCUDA_CHANNEL_MAX_FDS];
 	unsigned int ram_count;
 	pthread_t thread;
+	_Atomic bool detached;        /* the peer may hang up */
+	_Atomic uint32_t connections; /* that have come in place of the first one; a futex */
 } channel;
 
 static void close_fds(struct request *q)
@@ -163,6 +168,45 @@ static int make_shared_area(struct request *q)
 	return 0;
 }
 
+/* ---- a guest process that is away ---- */
+
+static void detach(void)
+{
+	atomic_store(&channel.detached, true);
+}
+
+/* A thread that receives on the old connection, which a child of the guest process may still have, leaves it. */
+static int replace_connection(int fd)
+{
+	shutdown(VCUDA_CHANNEL_FD, SHUT_RDWR);
+	if (dup3(fd, VCUDA_CHANNEL_FD, O_CLOEXEC) < 0)
+		return -errno;
+	atomic_fetch_add(&channel.connections, 1);
+	return 0;
+}
+
+static int take_connection(int fd)
+{
+	int err = fd < 0 ? 0 : replace_connection(fd);
+
+	if (err)
+		return err;
+	atomic_store(&channel.detached, false);
+	syscall(SYS_futex, &channel.connections, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	return 0;
+}
+
+/* After the peer has hung up. False: there will be no other connection than the one of that number. */
+static bool wait_for_connection(uint32_t number)
+{
+	while (atomic_load(&channel.connections) == number) {
+		if (!atomic_load(&channel.detached))
+			return atomic_load(&channel.connections) != number;
+		syscall(SYS_futex, &channel.connections, FUTEX_WAIT_PRIVATE, number, NULL, NULL, 0);
+	}
+	return true;
+}
+
 /* The shared area and doorbell are ours; the guest process gets descriptors of both. */
 static int attach_local(struct worker_session *s, struct request *q)
 {
@@ -179,6 +223,9 @@ static int attach_local(struct worker_session *s, struct request *q)
 	madvise(s->shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	s->doorbell = q->fds[1];
 	s->notify = -1;
+	s->detach = detach;
+	s->attach = take_connection;
+	worker_mappings_keep_files(s->mappings);
 	return 0;
 }
 
@@ -320,8 +367,6 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
 	wait_for_ever();
 	err = attach(s);
 	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
-	if (!err && channel.local && kind == WORKER_CHANNEL_LOCAL)
-		close(attached.fds[0]);
 	return err;
 }
 
@@ -440,19 +485,61 @@ static int remove_mapping(struct worker_session *s, const struct request *q)
 	return err == -ENOENT ? worker_mapping_remove(s->mappings, q->m.address, q->m.length) : err;
 }
 
-static int serve_request(struct worker_session *s, const struct request *q, bool *replied)
+/* The guest process has come back, or another one that was made of it. */
+static int resume(struct worker_session *s, const struct request *q)
+{
+	s->guest_pid = (pid_t)q->m.pid;
+	reply(q, 0, attached.fds, 2);
+	return 0;
+}
+
+static int share_mapping(struct worker_session *s, const struct request *q)
+{
+	int file = worker_mapping_file(s->mappings, q->m.address, q->m.length);
+
+	if (file < 0)
+		return file;
+	reply(q, 0, &file, 1);
+	return 0;
+}
+
+/* Requests whose reply has descriptors are answered here where they succeed. */
+static int serve_local(struct worker_session *s, const struct request *q, bool *replied)
 {
 	int err;
 
 	switch (q->m.type) {
 	case VCUDA_CHANNEL_MAPPING_CREATE:
-		err = channel.local ? create_mapping(s, q) : -EPROTO;
-		*replied = err == 0;
-		return err;
+		err = create_mapping(s, q);
+		break;
+	case VCUDA_CHANNEL_RESUME:
+		err = resume(s, q);
+		break;
+	case VCUDA_CHANNEL_MAPPING_SHARE:
+		err = share_mapping(s, q);
+		break;
 	case VCUDA_CHANNEL_MAPPING_ADOPT:
-		return channel.local ? adopt_mapping(s, q) : -EPROTO;
+		return adopt_mapping(s, q);
+	case VCUDA_CHANNEL_MAPPING_UNMAP:
+		return remove_mapping(s, q);
+	case VCUDA_CHANNEL_DETACH:
+		if (!worker_mappings_have_files(s->mappings))
+			return -EMFILE;
+		return atomic_load(&channel.detached) ? 0 : -EAGAIN;
+	default:
+		return -EPROTO;
+	}
+	*replied = !err;
+	return err;
+}
+
+static int serve_request(struct worker_session *s, const struct request *q, bool *replied)
+{
+	if (channel.local)
+		return serve_local(s, q, replied);
+	switch (q->m.type) {
 	case VCUDA_CHANNEL_MAPPING_MAP:
-		return channel.local ? -EPROTO : add_mapping(s, q);
+		return add_mapping(s, q);
 	case VCUDA_CHANNEL_MAPPING_UNMAP:
 		return remove_mapping(s, q);
 	default:
@@ -460,19 +547,32 @@ static int serve_request(struct worker_session *s, const struct request *q, bool
 	}
 }
 
-static void *serve(void *session)
+/* Until the peer hangs up. Returns what receive() has. */
+static int serve_connection(struct worker_session *s)
 {
 	static struct request q;
 	int n;
 
 	while ((n = receive(&q)) > 0) {
 		bool replied = false;
-		int err = serve_request(session, &q, &replied);
+		int err = serve_request(s, &q, &replied);
 
 		if (!replied)
 			reply(&q, err, NULL, 0);
 		close_fds(&q);
 	}
+	return n;
+}
+
+static void *serve(void *session)
+{
+	uint32_t connection;
+	int n;
+
+	do {
+		connection = atomic_load(&channel.connections);
+		n = serve_connection(session);
+	} while (n == 0 && wait_for_connection(connection));
 	if (n < 0)
 		vcuda_log("the control channel is broken: %s", strerror(-n));
 	vcuda_trace_point("worker: guest process is gone");

@@ -255,6 +255,16 @@ static enum vcuda_gate_state restore(const struct worker_session *s)
 	return s->ops && s->restore ? state_of(s->restore()) : VCUDA_GATE_DONE;
 }
 
+static enum vcuda_gate_state change_channel(const struct worker_session *s, uint32_t type, int file)
+{
+	if (!s->detach)
+		return VCUDA_GATE_NOT_SUPPORTED;
+	if (type == VCUDA_GATE_ATTACH)
+		return state_of(s->attach(file));
+	s->detach();
+	return VCUDA_GATE_DONE;
+}
+
 static void serve(struct worker_session *s, struct vcuda_gate_message *m, int *file)
 {
 	m->state = VCUDA_GATE_DONE;
@@ -266,6 +276,8 @@ static void serve(struct worker_session *s, struct vcuda_gate_message *m, int *f
 		m->state = release(s, file);
 	else if (m->type == VCUDA_GATE_SWAP)
 		worker_ledger_swap(m->gpus[0], m->gpus[1]);
+	else if (m->type == VCUDA_GATE_DETACH || m->type == VCUDA_GATE_ATTACH)
+		m->state = change_channel(s, m->type, *file);
 	else
 		m->state = restore(s);
 }

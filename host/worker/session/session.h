@@ -40,6 +40,13 @@ struct worker_session {
 	int (*restore)(void);
 	/* Of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
 	bool (*has_shared)(void);
+	/*
+	 * Of a session over `local`, else NULL; set before the guest's first request is served. detach(): the worker
+	 * outlives its channel. attach(): it has the channel `fd`, which stays the caller's, and ends with that; -1:
+	 * with the one that it has. 0 or -errno.
+	 */
+	void (*detach)(void);
+	int (*attach)(int fd);
 	const struct worker_context_watcher *watcher; /* NULL: there is none; set before `ops` */
 	struct worker_handles *handles;
 	struct worker_mappings *mappings;

@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that give their workers up while they are checkpointed: who may have them, and what hostile ones try."""
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import socket
+import struct
+import unittest
+
+import puppet
+import vmm
+from vmm import wait
+
+CLOSE, OPEN, RELEASE, RESTORE = range(1, 5)
+DETACH_CHANNEL, ATTACH_CHANNEL = 6, 7  # enum vcuda_gate_type
+GET, LOCK, CHECKPOINT, RESTORE_PROCESS, UNLOCK = range(5)  # enum vcuda_process_action
+LOOK, QUIET, BUSY, STAYS, GOES_ON, DETACH, CLAIM, ATTACH, COPY = range(0x100, 0x109)  # enum vcuda_restore_action
+RUNNING, LOCKED, CHECKPOINTED, STEP = 0, 1, 2, 0x100
+IS_QUIET, IS_BUSY, IS_DETACHED, RETURNS, IS_KNOWN, COPIES = 1, 2, 4, 8, 16, 32
+NO_TOKEN = bytes(16)
+
+
+class Connection:
+    number = 0
+
+    def __init__(self, daemon, pid=None):
+        Connection.number += 1
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(vmm.LIMIT)
+        self.socket.bind(f'\0vcuda-process/restore-{os.getpid()}-{Connection.number}')
+        self.socket.connect(daemon.local_path)
+        self.pid = pid or os.getpid()
+
+    def ask(self, action, worker=0, token=NO_TOKEN):
+        """(-errno or 0, state, failure, flags, token)"""
+        self.socket.send(struct.pack('<IIII', action, 0, self.pid, worker) + token)
+        answer = self.socket.recv(100)
+        return (*struct.unpack('<iIII', answer[:16]), answer[16:])
+
+    def act(self, action):
+        """(-errno or 0, state, failure, flags)"""
+        self.socket.send(struct.pack('<IIII', action, 1000, self.pid, 0))
+        *answer, flags = struct.unpack('<iIII', self.socket.recv(100))
+        assert flags & IS_KNOWN or answer[0]
+        return *answer, flags & ~IS_KNOWN
+
+    def is_closed(self):
+        try:
+            return not self.socket.recv(100)
+        except ConnectionError:
+            return True
+
+    def close(self):
+        self.socket.close()
+
+
+def look_like_owner():
+    """An owner has a restore thread, which has this name."""
+    with open('/proc/self/comm', 'w', encoding='utf-8') as f:
+        f.write('cuda-restore')
+
+
+def fork_as(pid):
+    """As os.fork(), with a number for the child. OSError: it may not choose one."""
+    wanted = (ctypes.c_int * 1)(pid)
+    arguments = (ctypes.c_uint64 * 11)()
+    arguments[4] = signal.SIGCHLD
+    arguments[8], arguments[9] = ctypes.addressof(wanted), 1
+    child = ctypes.CDLL(None, use_errno=True).syscall(435, arguments, ctypes.sizeof(arguments))
+    if child < 0:
+        raise OSError(ctypes.get_errno(), 'clone3')
+    return child
+
+
+def in_child(function):
+    """What the function gives, a number below 256, in a process of its own."""
+    child = os.fork()
+    if not child:
+        status = 255
+        with contextlib.suppress(Exception):
+            status = function()
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Case(puppet.Case):
+    options = ('--backend', 'cpu', '--allow-any-user')
+
+    def setUp(self):
+        super().setUp()
+        look_like_owner()
+        self.holder = Connection(self.daemon)
+        self.addCleanup(self.holder.close)
+
+    def reaches(self, state, flags=0):
+        self.assertTrue(wait(lambda: self.holder.act(GET)[1:] == (state, 0, flags)), f'{self.holder.act(GET)}\n{self.daemon.log()}')
+
+    def step(self, action, worker, kind, state, flags=0):
+        self.assertEqual(self.holder.act(action)[0], 0)
+        file = worker.answer(kind)
+        if file is not None:
+            os.close(file)
+        self.reaches(state, flags)
+
+    def checkpoint(self, worker):
+        self.step(LOCK, worker, CLOSE, LOCKED)
+        self.step(CHECKPOINT, worker, RELEASE, CHECKPOINTED)
+
+    def detach(self, worker):
+        """The process, which is this one, detaches from a checkpointed worker. Returns the token."""
+        own = Connection(self.daemon)
+        status, *_, token = own.ask(DETACH, worker.pid)
+        self.assertEqual(status, 0)
+        self.assertNotEqual(token, NO_TOKEN)
+        self.assertIsNone(worker.answer(DETACH_CHANNEL))
+        self.assertEqual(self.holder.act(GET)[3], 0)
+        own.close()
+        self.reaches(CHECKPOINTED, IS_DETACHED)
+        self.becomes(worker, 'detached')
+        return token
+
+    def allow_others(self):
+        os.chmod(os.path.dirname(self.daemon.local_path), 0o755)
+        os.chmod(self.daemon.local_path, 0o666)
+
+    def as_another_user(self, *arguments, **more):
+        """The errno of a request."""
+        def ask():
+            os.setresuid(65534, 65534, 65534)
+            return -Connection(self.daemon).ask(*arguments, **more)[0]
+        self.allow_others()
+        return in_child(ask)
+
+    def claim(self, token, action=CLAIM):
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        return own, own.ask(action, token=token)[0]
+
+
+class Own(Case):
+    """The process lives."""
+
+    def test_there_and_back(self):
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        own, status = self.claim(token)
+        self.assertEqual(status, 0)
+        self.assertEqual(own.ask(ATTACH, token=token)[:2], (-errno.EAGAIN, CHECKPOINTED))
+        self.step(RESTORE_PROCESS, a, RESTORE, LOCKED, IS_DETACHED)
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        self.assertEqual(own.ask(ATTACH, token=token)[:2], (0, LOCKED))
+        channel = socket.socket(fileno=a.answer(ATTACH_CHANNEL))
+        own.socket.send(b'to the worker')
+        self.assertEqual(channel.recv(100), b'to the worker')
+        channel.send(b'to the process')
+        self.assertEqual(own.socket.recv(100), b'to the process')
+        channel.close()
+        self.assertTrue(own.is_closed(), 'vcudad has kept the connection')
+        self.reaches(LOCKED, RETURNS)
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        other = Connection(self.daemon)
+        self.assertEqual(other.ask(QUIET, a.pid)[0], 0)
+        other.close()
+        self.reaches(LOCKED, IS_QUIET)
+        # The token was good once.
+        for action in CLAIM, ATTACH:
+            other, status = self.claim(token, action)
+            self.assertEqual(status, -errno.ENOENT)
+            self.assertTrue(other.is_closed())
+        self.step(UNLOCK, a, OPEN, RUNNING, IS_QUIET)
+        self.step(LOCK, a, CLOSE, LOCKED, IS_QUIET)
+        self.step(CHECKPOINT, a, RELEASE, CHECKPOINTED, IS_QUIET)
+        other = Connection(self.daemon)
+        self.addCleanup(other.close)
+        self.assertNotEqual(other.ask(DETACH, a.pid)[4], token)
+        a.answer(DETACH_CHANNEL)
+
+    def test_states(self):
+        a = self.worker()
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        self.assertEqual(own.ask(LOOK, a.pid)[:2], (0, RUNNING))
+        self.assertEqual(own.ask(DETACH, a.pid)[0], -errno.EAGAIN)
+        self.assertEqual(self.holder.act(LOCK)[0], 0)
+        self.assertEqual(own.ask(LOOK, a.pid)[:2], (0, RUNNING | STEP))
+        a.answer(CLOSE)
+        self.reaches(LOCKED)
+        self.assertEqual(own.ask(DETACH, a.pid)[0], -errno.EAGAIN)
+        self.assertEqual(self.holder.act(CHECKPOINT)[0], 0)
+        self.assertEqual(own.ask(DETACH, a.pid)[0], -errno.EAGAIN)
+        os.close(a.answer(RELEASE))
+        self.reaches(CHECKPOINTED)
+        self.assertEqual(own.ask(DETACH, a.pid)[0], 0)
+        a.answer(DETACH_CHANNEL)
+
+    def test_flags(self):
+        a = self.worker()
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        for action, flags in (QUIET, IS_QUIET), (BUSY, IS_BUSY), (STAYS, IS_QUIET | IS_BUSY), (GOES_ON, 0):
+            self.assertEqual(own.ask(action, a.pid)[0], 0)
+            self.assertEqual(self.holder.act(GET), (0, RUNNING, 0, flags))
+
+    def test_the_process_stays(self):
+        """A token that the process has given back is void, and the worker ends with its channel again."""
+        a = self.worker()
+        self.checkpoint(a)
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        token = own.ask(DETACH, a.pid)[4]
+        # The worker has not answered.
+        self.assertEqual(own.ask(STAYS, a.pid)[0], 0)
+        a.answer(DETACH_CHANNEL)
+        self.assertIsNone(a.answer(ATTACH_CHANNEL))
+        own.close()
+        self.assertEqual(self.claim(token)[1], -errno.ENOENT)
+        self.reaches(CHECKPOINTED, IS_QUIET | IS_BUSY)
+        self.becomes(a, 'checkpointed')
+
+    def test_while_the_process_copies(self):
+        """Work that ran meanwhile would write to memory that the process does not look at."""
+        a = self.worker()
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        self.step(LOCK, a, CLOSE, LOCKED)
+        self.assertEqual(own.ask(COPY, a.pid)[0], -errno.EAGAIN)
+        self.step(CHECKPOINT, a, RELEASE, CHECKPOINTED)
+        self.assertEqual(own.ask(COPY, a.pid)[0], 0)
+        own.close()
+        self.step(RESTORE_PROCESS, a, RESTORE, LOCKED, IS_QUIET | COPIES)
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        self.assertEqual(own.ask(DETACH, a.pid)[0], -errno.EAGAIN)
+        self.assertEqual(own.ask(QUIET, a.pid)[0], 0)
+        self.step(UNLOCK, a, OPEN, RUNNING, IS_QUIET)
+
+    def test_while_it_has_a_token(self):
+        a = self.worker()
+        self.checkpoint(a)
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        self.assertEqual(own.ask(DETACH, a.pid)[0], 0)
+        a.answer(DETACH_CHANNEL)
+        self.step(RESTORE_PROCESS, a, RESTORE, LOCKED)
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        self.assertEqual(own.ask(STAYS, a.pid)[0], 0)
+        self.assertIsNone(a.answer(ATTACH_CHANNEL))
+        self.step(UNLOCK, a, OPEN, RUNNING, IS_QUIET | IS_BUSY)
+
+    def test_the_process_stays_after_all(self):
+        """Its connection has ended, and it has kept its channel."""
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        for action in QUIET, GOES_ON:
+            self.assertEqual(own.ask(action, a.pid)[0], -errno.EBADFD)
+        self.assertEqual(own.ask(BUSY, a.pid)[0], 0)
+        self.assertIsNone(a.answer(ATTACH_CHANNEL))
+        self.reaches(CHECKPOINTED, IS_BUSY)
+        self.assertEqual(self.claim(token)[1], -errno.ENOENT)
+        self.step(RESTORE_PROCESS, a, RESTORE, LOCKED, IS_BUSY)
+        self.step(UNLOCK, a, OPEN, RUNNING, IS_BUSY)
+
+    def test_before_the_end_of_the_connection(self):
+        """As long as the process speaks to vcudad the session is not to be had."""
+        a = self.worker()
+        self.checkpoint(a)
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        token = own.ask(DETACH, a.pid)[4]
+        a.answer(DETACH_CHANNEL)
+        self.assertEqual(self.claim(token)[1], -errno.ENOENT)
+        own.close()
+        self.reaches(CHECKPOINTED, IS_DETACHED)
+        self.assertEqual(self.claim(token)[1], 0)
+
+    def test_others_have_no_part(self):
+        """Neither with the token, while the process lives, nor with a worker's number."""
+        a = self.worker()
+        self.checkpoint(a)
+        own = Connection(self.daemon)
+        self.assertEqual(own.ask(DETACH, a.pid + 1)[0], -errno.ESRCH)
+        own.close()
+        for action in LOOK, QUIET, BUSY, STAYS, GOES_ON, DETACH:
+            self.assertEqual(in_child(lambda action=action: -Connection(self.daemon, self.holder.pid).ask(action, a.pid)[0]), errno.ESRCH)
+        token = self.detach(a)
+        for action in CLAIM, ATTACH:
+            self.assertEqual(in_child(lambda action=action: -Connection(self.daemon).ask(action, token=token)[0]), errno.EPERM)
+        self.assertEqual(self.claim(token)[1], 0)
+
+    @unittest.skipIf(os.geteuid(), 'only root has other users')
+    def test_another_user_has_no_part(self):
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        self.assertEqual(self.as_another_user(CLAIM, token=token), errno.EPERM)
+        self.assertEqual(self.claim(token)[1], 0)
+
+    @unittest.skipIf(os.geteuid(), 'only root has other users')
+    def test_a_process_that_has_changed_its_user(self):
+        """The process has the worker's number, and its socket another user."""
+        a = self.worker()
+        self.assertEqual(Connection(self.daemon).ask(LOOK, a.pid)[0], 0)
+        self.allow_others()
+        os.seteuid(65534)
+        try:
+            own = Connection(self.daemon)
+        finally:
+            os.seteuid(0)
+        self.addCleanup(own.close)
+        self.assertEqual(own.ask(LOOK, a.pid)[0], -errno.ESRCH)
+
+    def test_guesses(self):
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        guesses = [NO_TOKEN, b'\xff' * 16] + [bytes([*token[:i], token[i] ^ 1, *token[i + 1:]]) for i in range(16)]
+        for guess in guesses:
+            own, status = self.claim(guess)
+            self.assertEqual(status, -errno.ENOENT)
+            self.assertTrue(own.is_closed())
+        self.assertEqual(self.claim(token)[1], 0)
+
+    def test_no_token_is_no_session(self):
+        """The token of a worker that has none is not a row of zeroes."""
+        self.worker()
+        self.assertEqual(self.claim(NO_TOKEN)[1], -errno.ENOENT)
+
+    def test_sizes_and_numbers(self):
+        a = self.worker()
+        for size in 17, 31, 33, 100:
+            own = Connection(self.daemon)
+            own.socket.send(struct.pack('<IIII', LOOK, 0, os.getpid(), a.pid) + bytes(size - 16))
+            self.assertTrue(own.is_closed(), size)
+            own.close()
+        own = Connection(self.daemon)
+        for action in 0, UNLOCK, 0xff, COPY + 1, 2**32 - 1:
+            self.assertEqual(own.ask(action, a.pid)[0], -errno.EINVAL)
+        # The numbers of one size mean nothing in the other one.
+        self.assertEqual(own.act(DETACH)[0], -errno.EINVAL)
+        own.close()
+
+    def test_the_worker_ends_meanwhile(self):
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        os.kill(a.pid, signal.SIGKILL)
+        self.assertTrue(wait(lambda: self.claim(token)[1] == -errno.ENOENT))
+
+    def test_the_operator_ends_it(self):
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        self.assertEqual(self.daemon.ask(f'kill {os.getpid()}')[0], 'ok')
+        self.assertTrue(wait(lambda: not self.daemon.status().get('process')))
+        self.assertEqual(self.claim(token)[1], -errno.ENOENT)
+
+
+class Gone(Case):
+    """The process ends while it is checkpointed."""
+    options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '3')
+
+    def setUp(self):
+        super().setUp()
+        parent, child = socket.socketpair()
+        self.process = os.fork()
+        if not self.process:
+            with contextlib.suppress(Exception):
+                self.be_process(child)
+            os._exit(1)
+        child.close()
+        self.process_end = parent
+        self.process_end.settimeout(vmm.LIMIT)
+        self.addCleanup(parent.close)
+        self.addCleanup(self.end_process)
+        # The worker of this test would end with the last descriptor of its connection.
+        _, kept, _, _ = socket.recv_fds(parent, 10, 1)
+        self.addCleanup(os.close, kept[0])
+        self.a = puppet.Worker(self.end)
+        self.addCleanup(self.a.close)
+        self.holder.pid = self.process
+        self.checkpoint(self.a)
+        self.process_end.send(struct.pack('<I', self.a.pid))
+        self.a.answer(DETACH_CHANNEL)
+        self.token = self.process_end.recv(16)
+        self.reaches(CHECKPOINTED, IS_DETACHED)
+
+    def be_process(self, end):
+        client = vmm.Client(self.daemon)
+        socket.send_fds(end, [b'client'], [client.socket.fileno()])
+        worker, = struct.unpack('<I', end.recv(4))
+        own = Connection(self.daemon)
+        token = own.ask(DETACH, worker)[4]
+        own.close()
+        end.send(token)
+        end.recv(5)
+        os.execvp('sleep', ['sleep', '1000'])
+        client.close()
+
+    def end_process(self):
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        self.process = 0
+
+    def workers(self):
+        return [int(p['worker']) for p in self.daemon.status().get('process', [])]
+
+    def test_nobody_comes(self):
+        self.assertEqual(self.workers(), [self.a.pid])
+        self.end_process()
+        self.assertEqual(self.workers(), [self.a.pid])
+        self.assertTrue(wait(lambda: not self.workers()), self.daemon.log())
+        self.assertIn('--keep-detached', self.daemon.log())
+        self.assertEqual(self.claim(self.token)[1], -errno.ENOENT)
+
+    def test_another_process_has_its_image(self):
+        """The first one that has the token, and no second one."""
+        self.assertEqual(self.claim(self.token)[1], -errno.EPERM)
+        self.end_process()
+        self.assertTrue(wait(lambda: self.claim(self.token)[1] == 0))
+        self.assertEqual(in_child(lambda: -Connection(self.daemon).ask(CLAIM, token=self.token)[0]), errno.EPERM)
+        self.holder.pid = os.getpid()
+        self.step(RESTORE_PROCESS, self.a, RESTORE, LOCKED, IS_DETACHED)
+        own, status = self.claim(self.token, ATTACH)
+        self.assertEqual(status, 0)
+        channel = socket.socket(fileno=self.a.answer(ATTACH_CHANNEL))
+        own.socket.send(b'to the worker')
+        self.assertEqual(channel.recv(100), b'to the worker')
+        channel.close()
+        self.reaches(LOCKED, RETURNS)
+        # Its memory is not shared yet.
+        self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
+        other = Connection(self.daemon)
+        self.addCleanup(other.close)
+        self.assertEqual(other.ask(QUIET, self.a.pid)[0], 0)
+        self.step(UNLOCK, self.a, OPEN, RUNNING, IS_QUIET)
+
+    @unittest.skipIf(os.geteuid(), 'only root has other users')
+    def test_another_user_has_no_part(self):
+        self.end_process()
+        self.assertEqual(self.as_another_user(CLAIM, token=self.token), errno.EPERM)
+        self.assertTrue(wait(lambda: self.claim(self.token)[1] == 0))
+
+    def test_another_program(self):
+        """The process goes on with one that does not have the token."""
+        self.process_end.send(b'begin')
+        self.assertTrue(wait(lambda: not self.workers()), self.daemon.log())
+        self.assertIn('another program', self.daemon.log())
+        os.kill(self.process, 0)
+
+    def test_another_process_has_its_number(self):
+        """It has a worker of its own, and no part in the session."""
+        self.end_process()
+        try:
+            child = fork_as(self.holder.pid)
+        except OSError as e:
+            self.skipTest(f'no process with a chosen number: {e}')
+        if not child:
+            with contextlib.suppress(Exception):
+                client = vmm.Client(self.daemon)
+                signal.pause()
+                client.close()
+            os._exit(1)
+        self.process = child
+        other = puppet.Worker(self.end)
+        self.addCleanup(other.close)
+        self.assertTrue(wait(lambda: self.holder.act(GET) == (0, RUNNING, 0, 0)), self.holder.act(GET))
+        self.step(LOCK, other, CLOSE, LOCKED)
+        self.assertEqual(self.claim(self.token)[1], 0)
+
+
+class Refused(Case):
+    options = ('--backend', 'cpu', '--no-guest-checkpoint')
+
+    def test_the_operator_allows_none(self):
+        a = self.worker()
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        for action in LOOK, DETACH, CLAIM, ATTACH:
+            self.assertEqual(own.ask(action, a.pid)[0], -errno.EOPNOTSUPP)
+
+
+if __name__ == '__main__':
+    vmm.main()
