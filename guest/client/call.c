@@ -6,10 +6,13 @@
 #include "call.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +20,7 @@
 #include "common/log.h"
 #include "common/probe.h"
 #include "protocol/call-info.h"
+#include "section.h"
 #include "session.h"
 
 /*
@@ -30,6 +34,8 @@ _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
+static _Atomic bool waits_for_room; /* the thread with the ring lock does, and writes nothing meanwhile */
+static bool holds_ring;             /* the thread that has closed calls has the ring lock */
 
 /*
  * The number of the last command, of any context, that left the device work: its stream may belong to another context.
@@ -102,16 +108,24 @@ static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 /* Sleeps until the worker may have done something. Returns 0 or the session's error. */
 static int sleep_while(bool (*blocked)(void *), void *argument)
 {
-	return client_session_check(
-		vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, 0, blocked, argument));
+	int err;
+
+	client_section_enter();
+	err = vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, 0, blocked, argument);
+	client_section_leave();
+	return client_session_check(err);
 }
 
 int client_call_worker_check(void)
 {
 	struct client_transport *t = client_session.transport;
+	int err;
 
+	client_section_enter();
 	/* The shortest wait reports a worker that is gone, too. */
-	return client_session_check(t->ops->wait(t, atomic_load(&producer.shm->wake), 1));
+	err = t->ops->wait(t, atomic_load(&producer.shm->wake), 1);
+	client_section_leave();
+	return client_session_check(err);
 }
 
 /* Polls blocked() for a while, then sleeps between looks, until it is false. Returns 0 or the session's error. */
@@ -165,6 +179,19 @@ static bool ring_is_full(void *unused)
 	return !vcuda_producer_may_retry(&producer);
 }
 
+/* While calls are closed the wait does not end. */
+static int wait_for_room(struct client_call *call)
+{
+	int error;
+
+	atomic_store(&waits_for_room, true);
+	error = wait_while(call->thread, ring_is_full, NULL);
+	client_section_enter();
+	atomic_store(&waits_for_room, false);
+	client_section_leave();
+	return error;
+}
+
 /* Room in the ring. The caller holds the ring lock, so that no thread overtakes this one. */
 static int reserve(struct client_call *call, uint32_t bytes)
 {
@@ -175,7 +202,7 @@ static int reserve(struct client_call *call, uint32_t bytes)
 		vcuda_producer_want_room(&producer);
 		error = client_session_error();
 		if (!error)
-			error = wait_while(call->thread, ring_is_full, NULL);
+			error = wait_for_room(call);
 		if (error)
 			return error;
 	}
@@ -324,9 +351,19 @@ static int publish(struct client_call *call, bool *ring)
 	return 0;
 }
 
-static int send(struct client_call *call)
+int client_call_ring_doorbell(void)
 {
 	struct client_transport *t = client_session.transport;
+	int err;
+
+	client_section_enter();
+	err = t->ops->doorbell(t);
+	client_section_leave();
+	return client_session_check(err);
+}
+
+static int send(struct client_call *call)
+{
 	bool ring = false;
 	int error;
 
@@ -335,7 +372,7 @@ static int send(struct client_call *call)
 	pthread_mutex_unlock(&ring_lock);
 	if (ring) {
 		VCUDA_PROBE(doorbell);
-		error = client_session_check(t->ops->doorbell(t));
+		error = client_call_ring_doorbell();
 	}
 	return error;
 }
@@ -401,6 +438,7 @@ int client_call(struct client_call *call)
 {
 	const struct vcuda_call_info *info = &vcuda_call_table[call->request->op];
 	int result = check(info, sizeof(struct vcuda_command) + call->request->bytes);
+	unsigned int depth;
 
 	call->sync = info->sync || call->options->wait;
 	call->answered = false;
@@ -409,6 +447,7 @@ int client_call(struct client_call *call)
 	VCUDA_PROBE3(call_begin, call->request->op, info->name, call->sync);
 	/* A thread that is cancelled in a call would keep the ring lock or a slot for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
+	depth = client_section_suspend();
 	if (call->sync)
 		call->slot = take_slot();
 	else
@@ -417,6 +456,52 @@ int client_call(struct client_call *call)
 	VCUDA_PROBE2(call_end, call->request->op, result);
 	if (call->sync)
 		give_slot(call->slot);
+	client_section_resume(depth);
 	pthread_setcancelstate(call->cancel_state, NULL);
 	return result;
+}
+
+/* ---- for the thread that closes calls ---- */
+
+void client_call_wake(void)
+{
+	/* Through the mapping that both sides have, as local_wait() sleeps. */
+	syscall(SYS_futex, &producer.shm->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool is_closed(void)
+{
+	if (!holds_ring)
+		holds_ring = pthread_mutex_trylock(&ring_lock) == 0;
+	return client_section_is_empty() && (holds_ring || atomic_load(&waits_for_room));
+}
+
+bool client_call_close(unsigned int ms)
+{
+	uint64_t end = vcuda_now_ns() + ms * UINT64_C(1000000);
+
+	client_section_close();
+	while (!is_closed()) {
+		if (vcuda_now_ns() >= end) {
+			client_call_open();
+			return false;
+		}
+		client_call_wake();
+		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+	}
+	return true;
+}
+
+void client_call_open(void)
+{
+	client_section_open();
+	if (holds_ring)
+		pthread_mutex_unlock(&ring_lock);
+	holds_ring = false;
+}
+
+void client_call_forked(void)
+{
+	client_section_forked();
+	pthread_mutex_init(&ring_lock, NULL);
 }

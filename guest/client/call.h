@@ -125,6 +125,9 @@ extern struct call_queue client_call_all, client_call_non_blocking, client_call_
 /* Whether the worker has taken the command that ends at the position. */
 bool client_call_is_taken(uint64_t position);
 
+/* Wakes the worker's dispatcher. Returns 0 or the session's error. */
+int client_call_ring_doorbell(void);
+
 /* Asks the transport whether the worker is still there. Returns 0 or the session's error. */
 int client_call_worker_check(void);
 
@@ -148,5 +151,19 @@ struct vcuda_shm *client_call_shm(void);
  * the error that ended the session.
  */
 int client_call_wait_while(bool (*blocked)(void *argument), void *argument);
+
+/*
+ * For the restore thread alone. Closes sections (section.h) and the ring: no thread writes to the shared area from then
+ * on, and none but the restore thread uses the transport's descriptors. Calls wait, and so do answers. False: not
+ * within `ms`; then all is open.
+ */
+bool client_call_close(unsigned int ms);
+void client_call_open(void);
+
+/* Has the threads that sleep until the worker does something look again. */
+void client_call_wake(void);
+
+/* In a forked child: gives up what other threads have begun. */
+void client_call_forked(void);
 
 #endif

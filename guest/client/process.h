@@ -18,6 +18,7 @@ struct client_process {
 	struct vcuda_own_descriptor own; /* /dev/vcuda, or the connection to vcudad */
 	bool is_local;
 	uint32_t state, failure; /* the last answer, as in struct vcuda_process of guest/driver/uapi.h */
+	uint32_t flags;          /* VCUDA_PROCESS_QUIET, ... (protocol/ipc/process.h); 0: of the driver */
 };
 
 /*
@@ -36,9 +37,11 @@ void client_process_close(struct client_process *process);
 int client_process_act(struct client_process *process, enum vcuda_process_action action, uint32_t milliseconds);
 
 /*
- * Begins a step and waits for its end. `milliseconds`: that running work may take, for LOCK; 0: no limit. More errors:
- * the errno of a step that failed: ETIMEDOUT (the work has not ended in time), ENOMEM, ENOSPC, EIO, EOPNOTSUPP (the
- * process shares memory with others).
+ * Begins a step and waits for its end, and for the process's own part in it (restore.h). `milliseconds`: that running
+ * work may take, for LOCK; 0: no limit. More errors: the errno of a step that failed: ETIMEDOUT (the work has not ended
+ * in time; or the host's part of CHECKPOINT or RESTORE is done and the process's is not, and the same step waits for it
+ * again), ESRCH of RESTORE (the process has no restore thread that could take its session), ENOMEM, ENOSPC, EIO,
+ * EOPNOTSUPP (the process shares memory with others).
  */
 int client_process_step(struct client_process *process, enum vcuda_process_action action, uint32_t milliseconds);
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock-within.h"
 #include "private-memory.h"
+#include "section.h"
 
 #define PAGE 4096ull
 
@@ -129,9 +131,12 @@ static int take_edge(struct client_transport *t, uint64_t page, bool writable)
 {
 	int err;
 
+	/* While the process is locked no thread has the lock for long. */
+	client_section_enter();
 	pthread_mutex_lock(&lock);
 	err = take_edge_locked(t, page, writable);
 	pthread_mutex_unlock(&lock);
+	client_section_leave();
 	return err;
 }
 
@@ -152,9 +157,11 @@ static int give_edge(struct client_transport *t, uint64_t page)
 {
 	int err;
 
+	client_section_enter();
 	pthread_mutex_lock(&lock);
 	err = give_edge_locked(t, page);
 	pthread_mutex_unlock(&lock);
+	client_section_leave();
 	return err;
 }
 
@@ -224,4 +231,14 @@ int client_registration_unmap(struct client_transport *t, const struct client_re
 	struct parts p = split(r);
 
 	return unmap_parts(t, r, &p);
+}
+
+bool client_registration_hold(unsigned int ms)
+{
+	return client_lock_within(&lock, ms);
+}
+
+void client_registration_let_go(void)
+{
+	pthread_mutex_unlock(&lock);
 }

@@ -30,4 +30,11 @@ int client_registration_map(struct client_transport *t, struct client_registrati
 /* The worker touches it no more, as far as no other registration has parts of the same pages. */
 int client_registration_unmap(struct client_transport *t, const struct client_registration *r);
 
+/*
+ * Between these two calls the process does not fork where registrations have parts of pages. False: another thread does,
+ * or registers memory, for longer than `ms`.
+ */
+bool client_registration_hold(unsigned int ms);
+void client_registration_let_go(void);
+
 #endif

@@ -16,6 +16,7 @@
 
 #include "call.h"
 #include "common/log.h"
+#include "restore.h"
 #include "stage.h"
 
 struct client_session client_session;
@@ -63,6 +64,7 @@ static void after_fork_in_child(void)
 	struct client_transport *t = client_session.transport;
 
 	atomic_store(&client_session.forked, true);
+	client_call_forked();
 	if (t->ops->forked)
 		t->ops->forked(t);
 }
@@ -128,5 +130,6 @@ int client_session_open(int gone)
 	client_stage_attach(client_session.transport->shm, vcuda_shm_blocks(client_session.transport->host_minor));
 	atomic_store(&client_session.open, true);
 	pthread_atfork(NULL, NULL, after_fork_in_child);
+	client_restore_start(client_session.transport);
 	return 0;
 }

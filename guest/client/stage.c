@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ring/ring.h"
+#include "section.h"
 
 _Static_assert(VCUDA_STAGE_BLOCKS < 32, "the blocks in use are the bits of one word");
 
@@ -45,7 +46,7 @@ static uint32_t choose(void)
 	}
 }
 
-uint32_t client_stage_take(void **memory)
+uint32_t client_stage_take_kept(void **memory)
 {
 	uint32_t block;
 	int cancel_state;
@@ -61,15 +62,29 @@ uint32_t client_stage_take(void **memory)
 	return block;
 }
 
+uint32_t client_stage_take(void **memory)
+{
+	uint32_t block = client_stage_take_kept(memory);
+
+	client_section_enter();
+	return block;
+}
+
 uint32_t client_stage_try(void)
 {
 	return sem_trywait(&free_blocks) == 0 ? 1u << choose() : 0;
 }
 
-void client_stage_give(uint32_t block)
+void client_stage_give_tried(uint32_t block)
 {
 	atomic_fetch_and(&used_blocks, ~(1u << block));
 	sem_post(&free_blocks);
+}
+
+void client_stage_give(uint32_t block)
+{
+	client_section_leave();
+	client_stage_give_tried(block);
 }
 
 void client_stage_fill(void *block, const void *from, size_t bytes)

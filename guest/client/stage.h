@@ -8,12 +8,19 @@
 
 void client_stage_attach(void *shm, unsigned int blocks);
 
-/* Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. */
+/*
+ * Waits for a free block; *memory is its VCUDA_STAGE_BLOCK_BYTES bytes. Until client_stage_give() the thread is in a
+ * section (section.h), but for its calls.
+ */
 uint32_t client_stage_take(void **memory);
-/* One more block, if one is free: its bit. 0: none is. */
-uint32_t client_stage_try(void);
-
 void client_stage_give(uint32_t block);
+
+/* The same for a block that is kept for long. A thread enters a section to write to it. */
+uint32_t client_stage_take_kept(void **memory);
+
+/* One more block, if one is free: its bit. 0: none is. A thread enters a section to write to such a block. */
+uint32_t client_stage_try(void);
+void client_stage_give_tried(uint32_t block);
 
 /*
  * As memcpy(), from a block's begin, but past the processor's caches: a device reads what lies in those of many

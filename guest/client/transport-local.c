@@ -8,10 +8,12 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -25,8 +27,9 @@
 #include "fork-guard.h"
 #include "private-memory.h"
 #include "ring/ring.h"
+#include "section.h"
 #include "shared-memory.h"
-#include "transport.h"
+#include "transport-local.h"
 #include "protocol/wire.h"
 
 /* A sleeper looks this often whether the worker still lives: a dead one wakes nobody. */
@@ -35,28 +38,24 @@
 /* For a worker to start and answer. */
 #define ATTACH_TIMEOUT_S 60
 
-struct local_transport {
-	struct client_transport base;
-	struct vcuda_own_descriptor socket, doorbell;
-	struct vcuda_own_descriptor reserve; /* of the socket; given up for a moment where no other number is free */
-	pthread_mutex_t reserve_lock;
-	pthread_mutex_t lock; /* one request and its reply at a time */
-	uint64_t cookie;
-};
-
-static struct local_transport *of(struct client_transport *t)
+static struct client_local *of(struct client_transport *t)
 {
-	return (struct local_transport *)t;
+	return (struct client_local *)t;
 }
 
-/* -EBADF, with its line in the log: the application has taken it away. */
+/* -EBADF, with its line in the log: the application has taken it away. -EPIPE: we have given the session up. */
 static int check(const struct vcuda_own_descriptor *d)
 {
+	if (d->fd < 0)
+		return -EPIPE;
 	if (vcuda_own_descriptor_is_there(d))
 		return 0;
 	vcuda_own_descriptor_say(d);
 	return -EBADF;
 }
+
+/* The socket to which the thread has connected last. */
+static _Thread_local char connected[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
 static int connect_to(const char *path, struct vcuda_own_descriptor *own, int (*prepare)(int fd))
 {
@@ -75,8 +74,10 @@ static int connect_to(const char *path, struct vcuda_own_descriptor *own, int (*
 		return err;
 	setsockopt(own->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	err = prepare ? prepare(own->fd) : 0;
-	if (!err && connect(own->fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+	if (!err && connect(own->fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
+		strcpy(connected, path);
 		return 0;
+	}
 	/* A socket file on which no program listens any more is as good as none. */
 	if (!err)
 		err = errno == ECONNREFUSED || errno == ENOTDIR ? -ENOENT : -errno;
@@ -97,6 +98,27 @@ int client_local_connect(const char *where, struct vcuda_own_descriptor *own, in
 	if (runtime && *runtime && snprintf(path, sizeof(path), "%s/vcuda/socket", runtime) < (int)sizeof(path))
 		err = connect_to(path, own, prepare);
 	return err == -ENOENT ? connect_to("/run/vcuda/socket", own, prepare) : err;
+}
+
+/* By its name vcudad knows that the connection wants no worker. */
+static int take_name(int fd)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	uint64_t number;
+	int length;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return -EIO;
+	length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, VCUDA_PROCESS_NAME "%016llx",
+			  (unsigned long long)number);
+	return bind(fd, (struct sockaddr *)&name, (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + length)
+		       ? -errno
+		       : 0;
+}
+
+int client_local_dialog(const char *where, struct vcuda_own_descriptor *own)
+{
+	return client_local_connect(where, own, take_name);
 }
 
 /* Takes the descriptors of a reply; more than wanted are closed, fewer are -EPROTO. */
@@ -127,7 +149,7 @@ static int take_fds(struct msghdr *h, int *fds, unsigned int wanted)
 }
 
 /* One request, with the descriptor `sent` unless that is -1, and its reply, whose descriptors go to fds[wanted]. */
-static int exchange_locked(struct local_transport *t, struct vcuda_channel_message *m, int sent, int *fds,
+static int exchange_locked(struct client_local *t, struct vcuda_channel_message *m, int sent, int *fds,
 			   unsigned int wanted)
 {
 	union {
@@ -158,9 +180,15 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 		return -errno;
 	h.msg_control = &control;
 	h.msg_controllen = sizeof(control);
-	do {
+	for (;;) {
 		n = recvmsg(t->socket.fd, &h, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+		/* The reply to a request whose time was over. */
+		if (n == sizeof(*m) && m->cookie < cookie)
+			take_fds(&h, fds, 0);
+		else if (n >= 0 || errno != EINTR)
+			break;
+		h.msg_controllen = sizeof(control);
+	}
 	if (n < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	if (n == 0)
@@ -176,7 +204,8 @@ static int exchange_locked(struct local_transport *t, struct vcuda_channel_messa
 	return take_fds(&h, fds, wanted);
 }
 
-static int exchange(struct local_transport *t, struct vcuda_channel_message *m, int sent, int *fds, unsigned int wanted)
+int client_local_exchange(struct client_local *t, struct vcuda_channel_message *m, int sent, int *fds,
+			  unsigned int wanted)
 {
 	int err, guarded = vcuda_own_descriptor_guard();
 
@@ -187,7 +216,7 @@ static int exchange(struct local_transport *t, struct vcuda_channel_message *m, 
 	return err;
 }
 
-static int attach(struct local_transport *t)
+static int attach(struct client_local *t)
 {
 	struct vcuda_channel_message m = {
 		.type = VCUDA_CHANNEL_ATTACH,
@@ -199,9 +228,10 @@ static int attach(struct local_transport *t)
 	};
 	int fds[2], err;
 
-	err = exchange(t, &m, -1, fds, 2);
+	err = client_local_exchange(t, &m, -1, fds, 2);
 	t->base.host_major = m.major;
 	t->base.host_minor = m.minor;
+	t->worker = m.pid;
 	if (err)
 		return err;
 	err = vcuda_own_descriptor_take(&t->doorbell, fds[1]);
@@ -217,8 +247,7 @@ static int attach(struct local_transport *t)
 	return err;
 }
 
-/* Without one all goes on: the process has no more. */
-static void make_reserve(struct local_transport *t)
+void client_local_make_reserve(struct client_local *t)
 {
 	/* A file of the application's may have the number. */
 	int fd = vcuda_own_descriptor_is_there(&t->socket) ? fcntl(t->socket.fd, F_DUPFD_CLOEXEC, 3) : -1;
@@ -227,31 +256,48 @@ static void make_reserve(struct local_transport *t)
 		vcuda_own_descriptor_take(&t->reserve, fd);
 }
 
-static int open_guarded(struct local_transport *t, const char *where)
+/* The program may go to another folder. A path that is too long is looked for again. */
+static void note_path(struct client_local *t)
+{
+	size_t bytes = 0;
+
+	if (connected[0] != '/' && getcwd(t->path, sizeof(t->path)))
+		bytes = strlen(t->path);
+	if (connected[0] != '/')
+		t->path[bytes++] = '/';
+	if ((connected[0] != '/' && bytes < 2) || bytes + strlen(connected) >= sizeof(t->path))
+		t->path[0] = 0;
+	else
+		strcpy(t->path + bytes, connected);
+}
+
+static int open_guarded(struct client_local *t, const char *where)
 {
 	int err = client_local_connect(where, &t->socket, NULL);
 
 	if (err)
 		return err;
+	note_path(t);
 	err = attach(t);
 	if (err)
 		vcuda_own_descriptor_close(&t->socket);
 	else
-		make_reserve(t);
+		client_local_make_reserve(t);
 	return err;
 }
 
 static int local_open(struct client_transport **transport, const char *where)
 {
-	struct local_transport *t = calloc(1, sizeof(*t));
+	struct client_local *t = calloc(1, sizeof(*t));
 	int err, guarded;
 
 	if (!t)
 		return -ENOMEM;
 	t->base.ops = &client_transport_local;
-	t->socket.fd = t->doorbell.fd = t->reserve.fd = -1;
+	t->socket.fd = t->doorbell.fd = t->reserve.fd = t->dialog.fd = t->own_file = -1;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->reserve_lock, NULL);
+	pthread_mutex_init(&t->mappings_lock, NULL);
 	guarded = vcuda_own_descriptor_guard();
 	err = open_guarded(t, where);
 	vcuda_own_descriptor_unguard(guarded);
@@ -281,7 +327,7 @@ static int local_doorbell(struct client_transport *t)
 	return 0;
 }
 
-static bool hung_up(struct local_transport *t)
+static bool hung_up(struct client_local *t)
 {
 	struct pollfd p = {.fd = t->socket.fd, .events = POLLRDHUP};
 
@@ -321,17 +367,38 @@ static bool is_full(void)
 }
 
 /*
- * Between these two calls memory is shared, which takes a descriptor for a moment. A process that has as many as it may
- * have gets the reserve's, one thread at a time.
+ * Between these two calls the thread is in a section and is the only one that changes mappings. In a process that is
+ * locked no thread has the lock, or the one of the guard.
+ */
+static int begin_change(struct client_local *t)
+{
+	int guarded;
+
+	client_section_enter();
+	guarded = vcuda_own_descriptor_guard();
+	pthread_mutex_lock(&t->mappings_lock);
+	return guarded;
+}
+
+static void end_change(struct client_local *t, int guarded)
+{
+	pthread_mutex_unlock(&t->mappings_lock);
+	vcuda_own_descriptor_unguard(guarded);
+	client_section_leave();
+}
+
+/*
+ * The same, where memory is shared, which takes a descriptor for a moment. A process that has as many as it may have
+ * gets the reserve's.
  */
 struct sharing {
 	bool lent;
 	int guarded;
 };
 
-static struct sharing begin_sharing(struct local_transport *t)
+static struct sharing begin_sharing(struct client_local *t)
 {
-	struct sharing s = {.guarded = vcuda_own_descriptor_guard()};
+	struct sharing s = {.guarded = begin_change(t)};
 
 	s.lent = is_full();
 	if (s.lent) {
@@ -341,16 +408,16 @@ static struct sharing begin_sharing(struct local_transport *t)
 	return s;
 }
 
-static void end_sharing(struct local_transport *t, struct sharing s)
+static void end_sharing(struct client_local *t, struct sharing s)
 {
 	if (s.lent) {
-		make_reserve(t);
+		client_local_make_reserve(t);
 		pthread_mutex_unlock(&t->reserve_lock);
 	}
-	vcuda_own_descriptor_unguard(s.guarded);
+	end_change(t, s.guarded);
 }
 
-static int request_mapping(struct local_transport *t, void *address, size_t bytes, int *memfd)
+static int request_mapping(struct client_local *t, void *address, size_t bytes, int *memfd)
 {
 	struct vcuda_channel_message m = {
 		.type = VCUDA_CHANNEL_MAPPING_CREATE,
@@ -358,10 +425,10 @@ static int request_mapping(struct local_transport *t, void *address, size_t byte
 		.length = bytes,
 	};
 
-	return exchange(t, &m, -1, memfd, 1);
+	return client_local_exchange(t, &m, -1, memfd, 1);
 }
 
-static int request_unmap(struct local_transport *t, void *address, size_t bytes)
+static int request_unmap(struct client_local *t, void *address, size_t bytes)
 {
 	struct vcuda_channel_message m = {
 		.type = VCUDA_CHANNEL_MAPPING_UNMAP,
@@ -369,10 +436,10 @@ static int request_unmap(struct local_transport *t, void *address, size_t bytes)
 		.length = bytes,
 	};
 
-	return exchange(t, &m, -1, NULL, 0);
+	return client_local_exchange(t, &m, -1, NULL, 0);
 }
 
-static int create_shared(struct client_transport *t, void *address, size_t bytes)
+static int create_shared(struct client_transport *t, void *address, size_t bytes, struct client_file_id *file)
 {
 	int memfd, err;
 
@@ -383,6 +450,7 @@ static int create_shared(struct client_transport *t, void *address, size_t bytes
 		err = -errno;
 		request_unmap(of(t), address, bytes);
 	}
+	*file = client_file_id(memfd);
 	close(memfd);
 	return err;
 }
@@ -390,8 +458,11 @@ static int create_shared(struct client_transport *t, void *address, size_t bytes
 static int local_mapping_create(struct client_transport *t, void *address, size_t bytes)
 {
 	struct sharing sharing = begin_sharing(of(t));
-	int err = create_shared(t, address, bytes);
+	struct client_file_id file;
+	int err = create_shared(t, address, bytes, &file);
 
+	if (!err)
+		client_local_note_mapping(of(t), address, bytes, CLIENT_MAPPING_REMOVE_PAGES, &file);
 	end_sharing(of(t), sharing);
 	return err;
 }
@@ -400,7 +471,7 @@ static int local_mapping_create(struct client_transport *t, void *address, size_
  * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. What another thread
  * writes to them in that moment is lost; nobody writes to a buffer while registering it.
  */
-static int exchange_pages(struct client_transport *t, void *address, size_t bytes)
+static int exchange_pages(struct client_transport *t, void *address, size_t bytes, struct client_file_id *file)
 {
 	int memfd, err = request_mapping(of(t), address, bytes, &memfd);
 
@@ -409,6 +480,7 @@ static int exchange_pages(struct client_transport *t, void *address, size_t byte
 	err = client_private_memory_share(address, bytes, memfd);
 	if (err)
 		request_unmap(of(t), address, bytes);
+	*file = client_file_id(memfd);
 	close(memfd);
 	return err;
 }
@@ -426,13 +498,13 @@ static int hand_over_pages(struct client_transport *t, void *address, size_t byt
 
 	if (err)
 		return err;
-	err = exchange(of(t), &m, file.fd, NULL, 0);
+	err = client_local_exchange(of(t), &m, file.fd, NULL, 0);
 	client_short_descriptor_close(&file);
 	return err;
 }
 
 static int share_existing(struct client_transport *t, void *address, size_t bytes, bool writable,
-			  enum client_mapping_release *pages)
+			  enum client_mapping_release *pages, struct client_file_id *shared)
 {
 	int err = client_private_memory_check(address, bytes, writable);
 
@@ -441,27 +513,30 @@ static int share_existing(struct client_transport *t, void *address, size_t byte
 		return hand_over_pages(t, address, bytes, writable);
 	}
 	*pages = CLIENT_MAPPING_RESTORE_PAGES;
-	return err ? err : exchange_pages(t, address, bytes);
+	return err ? err : exchange_pages(t, address, bytes, shared);
 }
 
 static int local_mapping_register(struct client_transport *t, void *address, size_t bytes, bool writable,
 				  enum client_mapping_release *pages)
 {
 	struct sharing sharing = begin_sharing(of(t));
-	int err = share_existing(t, address, bytes, writable, pages);
+	struct client_file_id file = {0};
+	int err = share_existing(t, address, bytes, writable, pages, &file);
 
+	if (!err)
+		client_local_note_mapping(of(t), address, bytes, *pages, &file);
 	end_sharing(of(t), sharing);
 	return err;
 }
 
-static int local_mapping_release(struct client_transport *t, void *address, size_t bytes,
-				 enum client_mapping_release pages)
+static int release(struct client_transport *t, void *address, size_t bytes, enum client_mapping_release pages)
 {
 	int err = request_unmap(of(t), address, bytes);
 
 	/* A worker that is gone maps nothing. */
 	if (err && err != -EPIPE && err != -ECONNRESET)
 		return err;
+	client_local_forget_mapping(of(t), address);
 	if (pages == CLIENT_MAPPING_RESTORE_PAGES)
 		return client_private_memory_restore(address, bytes);
 	if (pages == CLIENT_MAPPING_REMOVE_PAGES &&
@@ -471,8 +546,21 @@ static int local_mapping_release(struct client_transport *t, void *address, size
 	return 0;
 }
 
+static int local_mapping_release(struct client_transport *t, void *address, size_t bytes,
+				 enum client_mapping_release pages)
+{
+	int guarded = begin_change(of(t)), err = release(t, address, bytes, pages);
+
+	end_change(of(t), guarded);
+	return err;
+}
+
 static void local_forked(struct client_transport *t)
 {
+	pthread_mutex_init(&of(t)->mappings_lock, NULL);
+	if (of(t)->own_file >= 0)
+		close(of(t)->own_file);
+	vcuda_own_descriptor_close(&of(t)->dialog);
 	vcuda_own_descriptor_close(&of(t)->socket);
 	vcuda_own_descriptor_close(&of(t)->doorbell);
 	vcuda_own_descriptor_close(&of(t)->reserve);
@@ -488,5 +576,6 @@ const struct client_transport_ops client_transport_local = {
 	.mapping_create = local_mapping_create,
 	.mapping_register = local_mapping_register,
 	.mapping_release = local_mapping_release,
+	.detaching = &client_local_detaching,
 	.forked = local_forked,
 };

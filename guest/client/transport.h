@@ -32,6 +32,49 @@ enum client_mapping_release {
 	CLIENT_MAPPING_RESTORE_PAGES, /* shared ones in place of the application's private ones: private again */
 };
 
+/*
+ * Of a transport whose session can be given up and taken again. All are the restore thread's (restore.h). Functions
+ * return 0 or -errno.
+ */
+struct client_detaching {
+	/* Begins to talk to vcudad: the state of the process (protocol/control.h: enum vcuda_process_state). -ENOENT of
+	 * a detached session: it is gone. */
+	int (*look)(struct client_transport *t, uint32_t *state);
+
+	/* Between look() and end(): tells vcudad whether the process is quiet, and whether it stays so attached. */
+	int (*tell)(struct client_transport *t, bool quiet, bool stays);
+
+	/* From hold() to let_go() other threads wait in mapping_*, and none is in one. False: not within `ms`. */
+	bool (*hold)(struct client_transport *t, unsigned int ms);
+	void (*let_go)(struct client_transport *t);
+
+	/*
+	 * Between look() and end(), while calls are closed and the process is checkpointed: memory that the worker
+	 * shares becomes the process's own, and the descriptors are closed. -EAGAIN: not now. Where it fails the
+	 * process has its session, and a part of the memory may be its own.
+	 */
+	int (*detach)(struct client_transport *t);
+
+	/*
+	 * Between look() and end(), of a detached session, once the process is restored: the process has its session,
+	 * and memory of its own. -ENOENT: the session is gone. Others: it is detached still, and this may be repeated.
+	 */
+	int (*attach)(struct client_transport *t);
+
+	/*
+	 * After attach(), and after a detach() that has failed: the worker shares the memory again. -EPIPE, -ECONNRESET
+	 * and -EBADF: the session is lost. Others: a part of the memory is the process's own still, and this may be
+	 * repeated.
+	 */
+	int (*gather)(struct client_transport *t);
+
+	/* The last descriptor of a detached session is closed. */
+	void (*end)(struct client_transport *t);
+
+	/* Closes the descriptors of a session that is lost. */
+	void (*drop)(struct client_transport *t);
+};
+
 struct client_transport_ops {
 	const char *name; /* "virtio", "local" */
 
@@ -69,6 +112,8 @@ struct client_transport_ops {
 	int (*direct_pin)(struct client_transport *t, void *address, size_t bytes, bool writable);
 	int (*direct_unpin)(struct client_transport *t, void *address, size_t bytes);
 
+	const struct client_detaching *detaching; /* NULL: the session cannot be given up */
+
 	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
 	void (*forked)(struct client_transport *t);
 };
@@ -82,5 +127,8 @@ extern const struct client_transport_ops
  * connects, returns 0 or -errno; NULL: nothing. 0 or -errno: then there is nothing to close.
  */
 int client_local_connect(const char *where, struct vcuda_own_descriptor *own, int (*prepare)(int fd));
+
+/* The same for a connection that has no worker (protocol/ipc/process.h). */
+int client_local_dialog(const char *where, struct vcuda_own_descriptor *own);
 
 #endif

@@ -12,6 +12,8 @@
 #include "core/init.h"
 #include "core/request.h"
 #include "common/log.h"
+#include "guest/client/restore.h"
+#include "guest/client/section.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
 #include "protocol/guest-calls.h"
@@ -62,12 +64,13 @@ static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 /* Those with low numbers are the ones that work, and find caches and processors as they left them. */
 static struct helper {
 	pthread_cond_t called;
-	bool asleep;
+	bool asleep, runs;
 } helpers[MOST_THREADS];
 
 static struct copy *copies; /* with pieces that no thread has taken; the oldest first */
 static unsigned int threads, wanted_threads, held_blocks;
 static unsigned int useful; /* of all copies together */
+static bool pauses;         /* helpers end */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose_threads(void)
@@ -109,6 +112,7 @@ static void copy_piece(const struct copy *c, uint64_t piece)
 	void *memory = vcuda_shm_stage(client_call_shm(), c->blocks[piece % c->count]);
 	size_t offset = piece * c->piece, bytes = c->bytes - offset < c->piece ? c->bytes - offset : c->piece;
 
+	client_section_enter();
 	if (c->to_device)
 		client_stage_fill(memory, c->host + offset, bytes);
 	else if (c->bytes >= DRAINED)
@@ -116,6 +120,7 @@ static void copy_piece(const struct copy *c, uint64_t piece)
 	else
 		memcpy(c->host + offset, memory, bytes);
 	atomic_store(handover_of(c, piece), own_count(c, piece) + 1);
+	client_section_leave();
 }
 
 static void remove_copy(const struct copy *c)
@@ -189,7 +194,7 @@ static void *serve(void *helper)
 	unsigned int looks = 0;
 
 	pthread_mutex_lock(&lock);
-	for (;;) {
+	while (!pauses) {
 		bool is_useful = h < helpers + useful;
 		struct copy *c = is_useful ? find_ready() : NULL;
 
@@ -205,12 +210,15 @@ static void *serve(void *helper)
 			looks = 0;
 		}
 	}
+	h->runs = false;
+	threads--;
+	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
 static void call_helpers(void)
 {
-	for (struct helper *h = helpers; h < helpers + useful && h < helpers + threads; h++) {
+	for (struct helper *h = helpers; h < helpers + useful && h < helpers + wanted_threads; h++) {
 		if (h->asleep)
 			pthread_cond_signal(&h->called);
 		h->asleep = false;
@@ -232,12 +240,14 @@ static bool take_blocks(struct copy *c)
 		held_blocks++;
 	}
 	pthread_mutex_unlock(&lock);
+	client_section_enter();
 	for (uint32_t block = 0, i = 0; block < VCUDA_STAGE_BLOCKS; block++) {
 		if (!(c->mask >> block & 1))
 			continue;
 		atomic_store(&shm->handovers[block].count, 0);
 		c->blocks[i++] = block;
 	}
+	client_section_leave();
 	return c->count;
 }
 
@@ -247,24 +257,74 @@ static void give_blocks(const struct copy *c)
 	held_blocks -= c->count;
 	pthread_mutex_unlock(&lock);
 	for (unsigned int i = 0; i < c->count; i++)
-		client_stage_give(c->blocks[i]);
+		client_stage_give_tried(c->blocks[i]);
+}
+
+/* ---- while the process is locked there are no helpers ---- */
+
+static void pause_helpers(void)
+{
+	pthread_mutex_lock(&lock);
+	pauses = true;
+	for (struct helper *h = helpers; h < helpers + MOST_THREADS; h++) {
+		if (h->runs && h->asleep)
+			pthread_cond_signal(&h->called);
+		h->asleep = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool are_paused(void)
+{
+	bool paused;
+
+	pthread_mutex_lock(&lock);
+	paused = !threads;
+	pthread_mutex_unlock(&lock);
+	return paused;
+}
+
+/* The next copy starts new ones. */
+static void resume_helpers(void)
+{
+	pthread_mutex_lock(&lock);
+	pauses = false;
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch(void)
+{
+	static struct client_restore_watch helpers_watch = {
+		.pause = pause_helpers, .is_paused = are_paused, .resume = resume_helpers};
+
+	client_restore_watch(&helpers_watch);
+}
+
+/* With the lock held. False: the thread cannot be started. */
+static bool start_helper(struct helper *h)
+{
+	/* The application's handlers may give pages of its memory their contents. */
+	static const int faults[] = {SIGSEGV, SIGBUS, 0};
+
+	if (h->runs)
+		return true;
+	pthread_cond_init(&h->called, NULL);
+	h->asleep = false;
+	h->runs = vcuda_thread_start_with(NULL, faults, serve, h);
+	threads += h->runs;
+	return h->runs;
 }
 
 /* False: not now. */
 static bool begin(struct copy *c)
 {
-	/* The application's handlers may give pages of its memory their contents. */
-	static const int faults[] = {SIGSEGV, SIGBUS, 0};
 	struct copy **at = &copies;
+	struct helper *h = helpers;
 	bool any;
 
 	pthread_mutex_lock(&lock);
-	while (threads < wanted_threads) {
-		pthread_cond_init(&helpers[threads].called, NULL);
-		if (!vcuda_thread_start_with(NULL, faults, serve, &helpers[threads]))
-			break;
-		threads++;
-	}
+	while (!pauses && h < helpers + wanted_threads && start_helper(h))
+		h++;
 	any = threads > 0;
 	while (any && *at)
 		at = &(*at)->following;

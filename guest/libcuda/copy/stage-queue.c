@@ -9,6 +9,7 @@
 
 #include "core/hooks.h"
 #include "core/request.h"
+#include "guest/client/section.h"
 #include "guest/client/session.h"
 #include "guest/client/stage.h"
 #include "memory/memory.h"
@@ -35,6 +36,14 @@ static bool has_block;                  /* from the first copy on */
 static uint32_t block, end, given_back; /* positions: of the last piece's end, of what the worker has given back */
 static char *memory;
 
+/* The device has read all up to there. */
+static void set_read(uint32_t position)
+{
+	client_section_enter();
+	atomic_store(&client_call_shm()->handovers[block].count, position);
+	client_section_leave();
+}
+
 static bool take_block(void)
 {
 	uint32_t bit = has_block ? 0 : client_stage_try();
@@ -44,7 +53,7 @@ static bool take_block(void)
 	block = (uint32_t)__builtin_ctz(bit);
 	memory = vcuda_shm_stage(client_call_shm(), block);
 	given_back = end;
-	atomic_store(&client_call_shm()->handovers[block].count, end);
+	set_read(end);
 	has_block = true;
 	return true;
 }
@@ -70,7 +79,7 @@ static CUresult free_all(void)
 	CUresult result = vcuda_call_cuStreamGetFlags(NULL, &flags);
 
 	if (result == CUDA_SUCCESS)
-		atomic_store(&client_call_shm()->handovers[block].count, end);
+		set_read(end);
 	return result;
 }
 
@@ -123,7 +132,9 @@ static CUresult post(const struct libcuda_transfer *t, bool only_idle)
 	/* Memory that the device may write to is read when the device has nothing left to do. */
 	if (only_idle && !libcuda_context_is_idle(libcuda_request_context(t->how)))
 		return CUDA_ERROR_NOT_READY;
+	client_section_enter();
 	memcpy(memory + at % UNITS * (size_t)UNIT, t->host, t->bytes);
+	client_section_leave();
 	result = send_if_drained(t, at, at + units);
 	if (result == CUDA_ERROR_NOT_READY && only_idle)
 		return result;

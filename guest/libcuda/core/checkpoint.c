@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "core/request.h"
 #include "guest/client/process.h"
+#include "guest/client/restore.h"
 #include "protocol/cuda-functions.h"
 
 static CUresult result_of(int pid, int err)
@@ -87,6 +88,24 @@ CUresult libcuda_checkpoint_state(int pid, CUprocessState *state)
 	return result_of(pid, err);
 }
 
+CUresult libcuda_checkpoint_thread(int pid, int *thread)
+{
+	CUprocessState state;
+	CUresult result = thread ? libcuda_checkpoint_state(pid, &state) : CUDA_ERROR_INVALID_VALUE;
+	pid_t found;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	found = client_restore_find(pid);
+	if (!found) {
+		vcuda_log("process %d has no restore thread: it is a process of a VM, or its libcuda.so.1 is older",
+			  pid);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	*thread = found;
+	return CUDA_SUCCESS;
+}
+
 /* The checks of all calls that take a step. */
 static CUresult step(int pid, bool is_valid, enum vcuda_process_action action, uint32_t milliseconds)
 {
@@ -98,17 +117,9 @@ VCUDA_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state
 	return libcuda_checkpoint_state(pid, state);
 }
 
-/* The thread that restores is for programs that save a process with its descriptors, as CRIU does. */
 VCUDA_EXPORT CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid)
 {
-	CUprocessState state;
-	CUresult result = tid ? libcuda_checkpoint_state(pid, &state) : CUDA_ERROR_INVALID_VALUE;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	vcuda_log_once("cuCheckpointProcessGetRestoreThreadId is not supported: a process's descriptors of the device "
-		       "stay open while it is checkpointed, so that CRIU cannot save it");
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return libcuda_checkpoint_thread(pid, tid);
 }
 
 VCUDA_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)

@@ -12,6 +12,7 @@
 #include "protocol/cuda-abi.h"
 
 CUresult libcuda_checkpoint_state(int pid, CUprocessState *state);
+CUresult libcuda_checkpoint_thread(int pid, int *thread);
 
 /* `milliseconds`: that running work may take, for VCUDA_PROCESS_LOCK; 0: no limit. */
 CUresult libcuda_checkpoint_step(int pid, enum vcuda_process_action action, uint32_t milliseconds);

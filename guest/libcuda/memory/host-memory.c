@@ -18,6 +18,7 @@
 #include "common/own-descriptor.h"
 #include "core/node.h"
 #include "guest/client/fork-guard.h"
+#include "guest/client/section.h"
 #include "memory/memory.h"
 
 #define PAGE 4096ull
@@ -200,6 +201,19 @@ static CUresult create_guarded(const CUmemLocation *where, uint64_t bytes, struc
 	return result == CUDA_SUCCESS ? finish(made, fill_file(made->file.fd, where, bytes), memory) : result;
 }
 
+/* In a process that is locked no thread is in between, and none has the guard's lock. */
+static int begin_guarded(void)
+{
+	client_section_enter();
+	return vcuda_own_descriptor_guard();
+}
+
+static void end_guarded(int guarded)
+{
+	vcuda_own_descriptor_unguard(guarded);
+	client_section_leave();
+}
+
 /* The kernel would take all that there is before it says that it is too much. */
 static bool is_less_than_machine(uint64_t bytes)
 {
@@ -215,16 +229,16 @@ CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, 
 
 	if (!is_less_than_machine(bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	guarded = vcuda_own_descriptor_guard();
+	guarded = begin_guarded();
 	result = create_guarded(where, bytes, memory);
-	vcuda_own_descriptor_unguard(guarded);
+	end_guarded(guarded);
 	return result;
 }
 
 void libcuda_host_memory_free(struct libcuda_host_memory *memory)
 {
 	struct libcuda_host_memory **at = &all;
-	int guarded = vcuda_own_descriptor_guard();
+	int guarded = begin_guarded();
 
 	client_fork_hold();
 	while (*at && *at != memory)
@@ -233,7 +247,7 @@ void libcuda_host_memory_free(struct libcuda_host_memory *memory)
 		*at = memory->next;
 	vcuda_own_descriptor_close(&memory->file);
 	client_fork_release();
-	vcuda_own_descriptor_unguard(guarded);
+	end_guarded(guarded);
 	free(memory);
 }
 
@@ -253,9 +267,9 @@ CUresult libcuda_host_memory_export(const struct libcuda_host_memory *memory, in
 
 	if (!is_there(memory))
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	guarded = vcuda_own_descriptor_guard();
+	guarded = begin_guarded();
 	copy = reopen(memory->file.fd);
-	vcuda_own_descriptor_unguard(guarded);
+	end_guarded(guarded);
 	if (copy < 0)
 		return error_of(copy, memory->bytes);
 	*fd = copy;
@@ -293,9 +307,9 @@ CUresult libcuda_host_memory_import(int fd, CUmemLocation *where, uint64_t *byte
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_less_than_machine(d.bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	guarded = vcuda_own_descriptor_guard();
+	guarded = begin_guarded();
 	result = import_guarded(fd, d.bytes, memory);
-	vcuda_own_descriptor_unguard(guarded);
+	end_guarded(guarded);
 	*bytes = d.bytes;
 	*where = (CUmemLocation){(CUmemLocationType)d.type, d.id};
 	return result;

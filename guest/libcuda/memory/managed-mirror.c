@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "memory/range.h"
 #include "ring/ring.h"
+#include "guest/client/section.h"
 #include "guest/client/stage.h"
 
 #define PAGE 4096ull
@@ -143,7 +144,9 @@ static CUresult to_device(uint64_t to, const uint8_t *from, size_t bytes)
 
 	for (size_t done = 0, part; done < bytes && result == CUDA_SUCCESS; done += part) {
 		part = bytes - done < VCUDA_STAGE_BLOCK_BYTES ? bytes - done : VCUDA_STAGE_BLOCK_BYTES;
+		client_section_enter();
 		memcpy(stage, from + done, part);
+		client_section_leave();
 		result = vcuda_call_vcudaStageHtoD_with(&options, to + done, block, part, stream, 1);
 	}
 	return result;
@@ -348,7 +351,7 @@ CUresult libcuda_mirror_add(uint64_t address, size_t bytes, const void *owner, s
 		calling = primary();
 	pthread_mutex_lock(&lock);
 	if (!stage)
-		block = client_stage_take(&stage);
+		block = client_stage_take_kept(&stage);
 	there = find(address);
 	if (!there)
 		result = add_locked(address, bytes, calling);

@@ -105,7 +105,7 @@ static CUresult say_state(const struct command *command)
 static CUresult say_restore_thread(const struct command *command)
 {
 	int thread;
-	CUresult result = cuCheckpointProcessGetRestoreThreadId(command->pid, &thread);
+	CUresult result = libcuda_checkpoint_thread(command->pid, &thread);
 
 	if (!result)
 		printf("%d\n", thread);

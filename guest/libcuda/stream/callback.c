@@ -14,8 +14,9 @@
 #include "core/hooks.h"
 #include "core/request.h"
 #include "protocol/guest-calls.h"
-#include "guest/client/transport.h"
-#include "guest/client/session.h"
+#include "guest/client/restore.h"
+#include "guest/client/section.h"
+#include "common/log.h"
 #include "common/start-thread.h"
 #include "stream/stream.h"
 #include "core/thread.h"
@@ -33,6 +34,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
 static struct callback *first, **tail = &first; /* outstanding, oldest first */
 static uint64_t ids;
+static bool runs;           /* the thread does */
+static _Atomic bool pauses; /* the thread ends */
+static uint64_t done;       /* how many have returned; the thread's, and kept while there is none */
 
 static struct callback *take(uint64_t id)
 {
@@ -55,7 +59,7 @@ static struct callback *take(uint64_t id)
 static void wait_for_any(void)
 {
 	pthread_mutex_lock(&lock);
-	while (!first)
+	while (!first && !pauses)
 		pthread_cond_wait(&added, &lock);
 	pthread_mutex_unlock(&lock);
 }
@@ -71,45 +75,105 @@ static void run(struct callback *c, CUresult status)
 	free(c);
 }
 
-static bool none_due(void *done)
+static bool is_none_due(void)
 {
-	return atomic_load(&client_call_shm()->callbacks_due) == *(uint64_t *)done;
+	return atomic_load(&client_call_shm()->callbacks_due) == done;
 }
 
-/* Lives as long as the session. */
-static void *serve(void *unused)
+static bool waits(void *unused)
+{
+	(void)unused;
+	return is_none_due() && !pauses;
+}
+
+static void run_next(void)
 {
 	struct vcuda_shm *shm = client_call_shm();
-	uint64_t done = 0;
+	struct vcuda_callback due = shm->callbacks[++done % VCUDA_CALLBACKS];
+	const struct libcuda_mirror_ops *mirror = libcuda_mirror_ops();
+	struct callback *c;
 
-	for (;;) {
-		const struct libcuda_mirror_ops *mirror;
-		struct vcuda_callback due;
-		struct callback *c;
+	if (mirror) /* as after any wait for the stream */
+		mirror->after(VCUDA_OP_cuStreamSynchronize, libcuda_context_current(), true, CUDA_SUCCESS);
+	c = take(due.id);
+	if (c)
+		run(c, (CUresult)due.status);
+	client_section_enter();
+	atomic_store(&shm->callbacks_done, done);
+	client_section_leave();
+	client_call_ring_doorbell();
+}
 
+/* In one step with the end: a thread that is to go on again is started, or is this one. */
+static bool is_over(bool goes_on)
+{
+	bool over;
+
+	pthread_mutex_lock(&lock);
+	over = !goes_on || pauses;
+	/* One whose session has ended is not started again. */
+	if (over)
+		runs = !goes_on;
+	pthread_mutex_unlock(&lock);
+	return over;
+}
+
+/* Lives as long as the session, or until the process is locked. */
+static void *serve(void *unused)
+{
+	bool goes_on;
+
+	do {
 		wait_for_any();
-		if (client_call_wait_while(none_due, &done) != CUDA_SUCCESS)
-			return unused;
-		due = shm->callbacks[++done % VCUDA_CALLBACKS];
-		mirror = libcuda_mirror_ops();
-		if (mirror) /* as after any wait for the stream */
-			mirror->after(VCUDA_OP_cuStreamSynchronize, libcuda_context_current(), true, CUDA_SUCCESS);
-		c = take(due.id);
-		if (c)
-			run(c, (CUresult)due.status);
-		atomic_store(&shm->callbacks_done, done);
-		client_session_check(client_session.transport->ops->doorbell(client_session.transport));
-	}
+		goes_on = client_call_wait_while(waits, NULL) == CUDA_SUCCESS;
+		if (goes_on && !is_none_due())
+			run_next();
+	} while (!is_over(goes_on));
+	return unused;
 }
 
 /* The caller holds the lock. */
 static bool start_thread(void)
 {
-	static bool started;
+	/* It is started when the process is unlocked. */
+	if (!runs && !pauses)
+		runs = vcuda_thread_start(serve, NULL);
+	return runs || pauses;
+}
 
-	if (!started)
-		started = vcuda_thread_start(serve, NULL);
-	return started;
+static void pause_thread(void)
+{
+	pthread_mutex_lock(&lock);
+	pauses = true;
+	pthread_cond_broadcast(&added);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_paused(void)
+{
+	bool paused;
+
+	pthread_mutex_lock(&lock);
+	paused = !runs;
+	pthread_mutex_unlock(&lock);
+	return paused;
+}
+
+static void resume_thread(void)
+{
+	pthread_mutex_lock(&lock);
+	pauses = false;
+	if (first && !start_thread())
+		vcuda_log("no thread can be started that runs host functions: streams wait for them for ever");
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch(void)
+{
+	static struct client_restore_watch thread = {
+		.pause = pause_thread, .is_paused = is_paused, .resume = resume_thread};
+
+	client_restore_watch(&thread);
 }
 
 static CUresult launch(const struct call_options *how, CUstream resolved, const struct callback *what)

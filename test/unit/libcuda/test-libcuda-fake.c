@@ -497,7 +497,7 @@ static int mapping_release(struct client_transport *t, void *address, size_t byt
 	return 0;
 }
 
-int client_local_connect(const char *where, struct vcuda_own_descriptor *own, int (*prepare)(int fd))
+int client_local_dialog(const char *where, struct vcuda_own_descriptor *own)
 {
 	return -ENOENT;
 }

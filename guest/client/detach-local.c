@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Giving up the session of a local process, and taking it again (protocol/ipc/process.h). Nothing here allocates memory
+ * or writes to a stream while the process is checkpointed: another thread may be stopped inside the C library.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "lock-within.h"
+#include "map-scan.h"
+#include "private-memory.h"
+#include "protocol/control.h"
+#include "ring/ring.h"
+#include "shared-pages.h"
+#include "transport-local.h"
+
+/* The worker hears from vcudad that it shall outlive its channel. */
+#define CONFIRM_MS 5000
+
+/* vcudad closes a dialog in which nothing is said for --client-timeout, a second at least. */
+#define SAY_MS 250
+
+/* vcudad may take another step of the worker meanwhile. */
+#define TOKEN_MS 2000
+
+static struct client_local *of(struct client_transport *t)
+{
+	return (struct client_local *)t;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* ---- mappings ---- */
+
+struct mapping {
+	uintptr_t address;
+	size_t bytes;
+	enum client_mapping_release pages;
+	struct client_file_id file; /* that the worker shares, from its begin on */
+	bool is_unfit;              /* the process cannot be detached: shared with others, or a stack */
+	size_t own;                 /* so many bytes, from the begin, are the process's own memory meanwhile */
+	uint64_t offset;            /* of these in the process's file */
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct mapping *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* The restore thread would exchange a stack while its thread runs on it. */
+static bool is_stack(const char *address, size_t bytes)
+{
+	return client_private_memory_is_own_stack(address) || client_private_memory_is_own_stack(address + bytes - 1);
+}
+
+void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
+			       const struct client_file_id *file)
+{
+	struct mapping *m = malloc(sizeof(*m));
+
+	if (m)
+		*m = (struct mapping){.address = (uintptr_t)address, .bytes = bytes, .pages = pages, .file = *file};
+	if (!m || !tsearch(m, &t->mappings, compare)) {
+		/* One that is not known stays for ever, as far as is known here. */
+		free(m);
+		t->unfit++;
+		return;
+	}
+	m->is_unfit = pages == CLIENT_MAPPING_KEEP_PAGES ||
+		      (pages == CLIENT_MAPPING_RESTORE_PAGES && is_stack(address, bytes));
+	t->unfit += m->is_unfit;
+}
+
+void client_local_forget_mapping(struct client_local *t, void *address)
+{
+	struct mapping key = {.address = (uintptr_t)address}, **found, *m;
+
+	found = tfind(&key, &t->mappings, compare);
+	if (!found)
+		return;
+	m = *found;
+	t->unfit -= m->is_unfit;
+	tdelete(m, &t->mappings, compare);
+	free(m);
+}
+
+/* The restore thread's. twalk() has no argument for it. */
+static struct {
+	struct client_local *t;
+	int err;
+	struct client_map_scan scan;
+} walk;
+
+static bool is_visit(VISIT which)
+{
+	return (which == postorder || which == leaf) && !walk.err;
+}
+
+/* Its descriptor has no number of the application's. */
+static int begin_scan(void)
+{
+	int guarded = vcuda_own_descriptor_guard(), err = client_map_scan_begin(&walk.scan);
+
+	vcuda_own_descriptor_unguard(guarded);
+	return err;
+}
+
+/* By increasing addresses. */
+static int walk_mappings(struct client_local *t, void (*visit)(const void *node, VISIT which, int depth))
+{
+	walk.t = t;
+	walk.err = begin_scan();
+	if (walk.err)
+		return walk.err;
+	twalk(t->mappings, visit);
+	client_map_scan_end(&walk.scan);
+	client_shared_pages_end();
+	return walk.err;
+}
+
+/* ---- memory of the process's own ---- */
+
+/* The application may have put other memory there, which is no business of ours. */
+static bool is_as_shared(const struct mapping *m)
+{
+	return client_map_scan_covers(&walk.scan, (void *)m->address, m->bytes, &m->file, 0);
+}
+
+static void look_at(const void *node, VISIT which, int depth)
+{
+	const struct mapping *m = *(struct mapping *const *)node;
+
+	(void)depth;
+	if (!is_visit(which))
+		return;
+	walk.err = is_as_shared(m) ? 0 : -EOPNOTSUPP;
+	walk.t->own_bytes += m->bytes;
+}
+
+/* As before, a forked child has the memory that the application has registered. */
+static int replace(const struct mapping *m, size_t from, size_t bytes, int file, uint64_t offset)
+{
+	return client_shared_pages_replace((char *)m->address + from, bytes, file, offset,
+					   m->pages == CLIENT_MAPPING_RESTORE_PAGES);
+}
+
+static void make_own(const void *node, VISIT which, int depth)
+{
+	struct mapping *m = *(struct mapping *const *)node;
+	struct client_local *t = walk.t;
+
+	(void)depth;
+	if (!is_visit(which))
+		return;
+	if (!is_as_shared(m))
+		walk.err = -EOPNOTSUPP;
+	m->offset = t->own_bytes;
+	t->own_bytes += m->bytes;
+	for (size_t part; !walk.err && m->own < m->bytes; m->own += walk.err ? 0 : part) {
+		part = m->bytes - m->own < CLIENT_SHARED_PART ? m->bytes - m->own : CLIENT_SHARED_PART;
+		walk.err = replace(m, m->own, part, t->own_file, m->offset + m->own);
+	}
+}
+
+/* A signal would say so, too. */
+static bool is_too_large(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || bytes > limit.rlim_cur;
+}
+
+/* Nothing writes there meanwhile. */
+static int make_area_own(struct client_local *t)
+{
+	int err;
+
+	for (uint64_t done = 0; done < VCUDA_SHM_BYTES; done += CLIENT_SHARED_PART) {
+		size_t left = VCUDA_SHM_BYTES - done, part = left < CLIENT_SHARED_PART ? left : CLIENT_SHARED_PART;
+
+		/* A part of it that is the process's own makes it such one. */
+		t->area_is_own = true;
+		err = client_shared_pages_replace((char *)t->base.shm + done, part, t->own_file, done, false);
+		if (err)
+			return err;
+	}
+	t->own_bytes = VCUDA_SHM_BYTES;
+	return 0;
+}
+
+/* Nothing happens if a mapping is not as it should be. */
+static int check_all(struct client_local *t)
+{
+	int err;
+
+	t->own_bytes = VCUDA_SHM_BYTES;
+	err = walk_mappings(t, look_at);
+	return err ? err : is_too_large(t->own_bytes) ? -EFBIG : 0;
+}
+
+static int make_file(void)
+{
+	int guarded = vcuda_own_descriptor_guard(), fd = memfd_create("checkpointed", MFD_CLOEXEC), err = -errno;
+
+	vcuda_own_descriptor_unguard(guarded);
+	return fd < 0 ? err : fd;
+}
+
+static int own_all(struct client_local *t)
+{
+	int fd = make_file(), err;
+
+	if (fd < 0)
+		return fd;
+	t->own_file = fd;
+	t->own = client_file_id(fd);
+	err = make_area_own(t);
+	if (!err)
+		err = walk_mappings(t, make_own);
+	client_shared_pages_end();
+	/* A child that is forked meanwhile has it open, or not. */
+	t->own_file = -1;
+	close(fd);
+	return err;
+}
+
+/* ---- memory that the worker shares ---- */
+
+/* The worker's memory is the worker's alone from now on. */
+static void leave(struct mapping *m)
+{
+	vcuda_log("memory at %#zx is not the GPU's any more: the program has put other memory there, while the process "
+		  "was checkpointed or before",
+		  (size_t)m->address);
+	m->own = 0;
+	walk.t->unfit += !m->is_unfit;
+	m->is_unfit = true;
+}
+
+static int share(struct mapping *m)
+{
+	struct vcuda_channel_message request = {
+		.type = VCUDA_CHANNEL_MAPPING_SHARE, .address = m->address, .length = m->bytes};
+	int memfd, err = client_local_exchange(walk.t, &request, -1, &memfd, 1);
+
+	if (err)
+		return err;
+	m->file = client_file_id(memfd);
+	while (!err && m->own) {
+		size_t from = (m->own - 1) / CLIENT_SHARED_PART * CLIENT_SHARED_PART;
+
+		err = replace(m, from, m->own - from, memfd, from);
+		m->own = err ? m->own : from;
+	}
+	close(memfd);
+	return err;
+}
+
+static void share_again(const void *node, VISIT which, int depth)
+{
+	struct mapping *m = *(struct mapping *const *)node;
+
+	(void)depth;
+	if (!is_visit(which) || !m->own)
+		return;
+	if (client_map_scan_covers(&walk.scan, (void *)m->address, m->own, &walk.t->own, m->offset))
+		walk.err = share(m);
+	else
+		leave(m);
+	/* The worker has given its memory up. */
+	if (walk.err == -ENOENT) {
+		leave(m);
+		walk.err = 0;
+	}
+}
+
+/* A process that was made of an image has other files, and its memory is of them as that of the first one was. */
+static int look_for_own_file(struct client_local *t)
+{
+	int err = begin_scan();
+
+	if (err)
+		return err;
+	t->own = client_map_scan_file(&walk.scan, t->base.shm);
+	client_map_scan_end(&walk.scan);
+	return 0;
+}
+
+static int map_area(struct client_local *t, const int fds[2])
+{
+	int err = 0;
+
+	if (t->doorbell.fd < 0)
+		err = vcuda_own_descriptor_take(&t->doorbell, fds[1]);
+	else
+		close(fds[1]);
+	if (!err &&
+	    mmap(t->base.shm, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fds[0], 0) == MAP_FAILED)
+		err = -errno;
+	if (!err)
+		madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
+	close(fds[0]);
+	return err;
+}
+
+/* The ring and the staging area: nothing was written there meanwhile. */
+static int share_area(struct client_local *t)
+{
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_RESUME, .pid = (uint32_t)getpid()};
+	int fds[2], err;
+
+	if (!t->area_is_own)
+		return 0;
+	err = look_for_own_file(t);
+	if (!err)
+		err = client_local_exchange(t, &m, -1, fds, 2);
+	if (!err)
+		err = map_area(t, fds);
+	t->area_is_own = err;
+	return err;
+}
+
+static int local_gather(struct client_transport *transport)
+{
+	struct client_local *t = of(transport);
+	int err = share_area(t);
+
+	if (!err)
+		err = walk_mappings(t, share_again);
+	if (!err && t->reserve.fd < 0)
+		client_local_make_reserve(t);
+	return err;
+}
+
+/* ---- the dialog with vcudad ---- */
+
+static bool local_hold(struct client_transport *t, unsigned int ms)
+{
+	return client_lock_within(&of(t)->mappings_lock, ms);
+}
+
+static void local_let_go(struct client_transport *t)
+{
+	pthread_mutex_unlock(&of(t)->mappings_lock);
+}
+
+/* 0 or -errno of vcudad. -EIO: the connection is no good; it says nothing about the session. */
+static int ask(struct client_local *t, uint32_t action, struct vcuda_restore_reply *reply)
+{
+	struct vcuda_restore_request request = {
+		.head = {.action = action, .pid = (uint32_t)getpid(), .worker = t->worker}};
+	ssize_t bytes;
+
+	if (!vcuda_own_descriptor_is_there(&t->dialog))
+		return -EIO;
+	memcpy(request.token, t->token, sizeof(request.token));
+	if (send(t->dialog.fd, &request, sizeof(request), MSG_NOSIGNAL) < 0)
+		return -EIO;
+	do {
+		bytes = recv(t->dialog.fd, reply, sizeof(*reply), 0);
+	} while (bytes < 0 && errno == EINTR);
+	/* An older vcudad closes the connection. */
+	return bytes == sizeof(*reply) ? reply->head.status : -EIO;
+}
+
+static void local_end(struct client_transport *t)
+{
+	vcuda_own_descriptor_close(&of(t)->dialog);
+}
+
+static int open_dialog(struct client_local *t)
+{
+	int guarded = vcuda_own_descriptor_guard(), err;
+
+	local_end(&t->base);
+	err = client_local_dialog(t->path[0] ? t->path : NULL, &t->dialog);
+	vcuda_own_descriptor_unguard(guarded);
+	return err ? -EIO : 0;
+}
+
+static int local_look(struct client_transport *transport, uint32_t *state)
+{
+	struct client_local *t = of(transport);
+	struct vcuda_restore_reply reply;
+	int err = open_dialog(t);
+
+	if (!err)
+		err = ask(t, t->detached ? VCUDA_RESTORE_CLAIM : VCUDA_RESTORE_LOOK, &reply);
+	*state = err ? VCUDA_PROCESS_RUNNING : reply.head.state;
+	return err;
+}
+
+/* The dialog may have ended, or has become the session's connection. */
+static int local_tell(struct client_transport *transport, bool quiet, bool stays)
+{
+	struct client_local *t = of(transport);
+	struct vcuda_restore_reply reply;
+	uint32_t action = !quiet  ? stays ? VCUDA_RESTORE_BUSY : VCUDA_RESTORE_GOES_ON
+			  : stays ? VCUDA_RESTORE_STAYS
+				  : VCUDA_RESTORE_QUIET;
+	int err = ask(t, action, &reply);
+
+	if (err == -EIO)
+		err = open_dialog(t);
+	else
+		return err;
+	return err ? err : ask(t, action, &reply);
+}
+
+/* ---- both ways ---- */
+
+/* 0: the worker outlives the channel. -EAGAIN: it can, and does not yet. */
+static int ask_worker(struct client_local *t)
+{
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_DETACH};
+
+	return client_local_exchange(t, &m, -1, NULL, 0);
+}
+
+/* The dialog lives on meanwhile: with its end the session is detached for vcudad. */
+static int confirm(struct client_local *t)
+{
+	struct vcuda_restore_reply reply;
+	int err;
+
+	for (unsigned int i = 0; i < CONFIRM_MS; i++) {
+		err = ask_worker(t);
+		if (err != -EAGAIN)
+			return err;
+		if (i % SAY_MS == SAY_MS - 1)
+			ask(t, VCUDA_RESTORE_LOOK, &reply);
+		nap();
+	}
+	return -ETIMEDOUT;
+}
+
+/* -EAGAIN: the process is not checkpointed any more. */
+static int ask_for_token(struct client_local *t, struct vcuda_restore_reply *reply)
+{
+	struct vcuda_restore_reply now;
+	int err = ask(t, VCUDA_RESTORE_DETACH, reply);
+
+	for (unsigned int i = 0; err == -EAGAIN && i < TOKEN_MS; i++) {
+		if (ask(t, VCUDA_RESTORE_LOOK, &now) ||
+		    (now.head.state & ~VCUDA_PROCESS_STEP) != VCUDA_PROCESS_CHECKPOINTED)
+			return err;
+		nap();
+		err = ask(t, VCUDA_RESTORE_DETACH, reply);
+	}
+	return err;
+}
+
+static int take_token(struct client_local *t)
+{
+	struct vcuda_restore_reply reply;
+	int err = open_dialog(t);
+
+	if (!err)
+		err = ask_for_token(t, &reply);
+	if (err)
+		return err;
+	memcpy(t->token, reply.token, sizeof(t->token));
+	return confirm(t);
+}
+
+static int detach(struct client_local *t)
+{
+	struct vcuda_restore_reply reply;
+	int err = t->unfit ? -EOPNOTSUPP : ask_worker(t);
+
+	/* 0: a token that was given back is not forgotten yet. */
+	if (err != -EAGAIN)
+		return err ? err : -EAGAIN;
+	err = check_all(t);
+	if (!err)
+		err = ask(t, VCUDA_RESTORE_COPIES, &reply);
+	if (err)
+		return err;
+	/* The copies may take longer than vcudad waits for a word. */
+	local_end(&t->base);
+	err = own_all(t);
+	/* The limit of locked memory gives it, too. */
+	return err == -EAGAIN ? -ENOMEM : err ? err : take_token(t);
+}
+
+static int local_detach(struct client_transport *transport)
+{
+	struct client_local *t = of(transport);
+	int err = detach(t);
+
+	if (err)
+		return err;
+	vcuda_own_descriptor_close(&t->socket);
+	vcuda_own_descriptor_close(&t->doorbell);
+	vcuda_own_descriptor_close(&t->reserve);
+	t->detached = true;
+	return 0;
+}
+
+/* The worker's answers bring two descriptors at most. Where there are none the session stays with vcudad. */
+static bool has_descriptors(const struct client_local *t)
+{
+	int one = fcntl(t->dialog.fd, F_DUPFD_CLOEXEC, 3), two = fcntl(t->dialog.fd, F_DUPFD_CLOEXEC, 3);
+
+	if (one >= 0)
+		close(one);
+	if (two >= 0)
+		close(two);
+	return one >= 0 && two >= 0;
+}
+
+static int local_attach(struct client_transport *transport)
+{
+	struct client_local *t = of(transport);
+	struct vcuda_restore_reply reply;
+	int err = has_descriptors(t) ? ask(t, VCUDA_RESTORE_ATTACH, &reply) : -EMFILE;
+
+	if (err)
+		return err;
+	/* It is the channel from now on. */
+	t->socket = t->dialog;
+	t->dialog.fd = -1;
+	t->detached = false;
+	memset(t->token, 0, sizeof(t->token));
+	return 0;
+}
+
+static void local_drop(struct client_transport *transport)
+{
+	struct client_local *t = of(transport);
+
+	vcuda_own_descriptor_close(&t->dialog);
+	vcuda_own_descriptor_close(&t->socket);
+	vcuda_own_descriptor_close(&t->doorbell);
+	vcuda_own_descriptor_close(&t->reserve);
+}
+
+const struct client_detaching client_local_detaching = {
+	.look = local_look,
+	.tell = local_tell,
+	.hold = local_hold,
+	.let_go = local_let_go,
+	.detach = local_detach,
+	.attach = local_attach,
+	.gather = local_gather,
+	.end = local_end,
+	.drop = local_drop,
+};

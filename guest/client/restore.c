@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "restore.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "common/log.h"
+#include "common/start-thread.h"
+#include "protocol/control.h"
+#include "protocol/ipc/process.h"
+#include "registration.h"
+#include "session.h"
+#include "transport.h"
+
+/*
+ * To the thread alone, which has it blocked. The value tells the library's signals from others of that number, and
+ * where the process is to be restored.
+ */
+#define SIGNAL (SIGRTMAX - 1)
+#define VALUE 0x76637564u
+#define VALUE_RESTORES 0x76637565u
+
+/* Running calls, and threads that end, get so long. */
+#define PAUSE_MS 2000
+
+/* Who has locked the process may end before it unlocks it, and another one then does. */
+#define LOOK_S 1
+
+/* A thread of the application's gets so long to take a signal that is not the library's. */
+#define PASS_MS 100
+
+static struct client_restore_watch *watches;
+
+/* The thread's own. */
+static struct {
+	bool quiet;    /* calls and mappings are closed */
+	bool stays;    /* it could not be done, and is not tried again in this state */
+	bool detached; /* the session is vcudad's */
+	bool apart;    /* it is not, and some memory may be the process's own */
+	bool untold;   /* vcudad does not know all that */
+	bool is_over;  /* the session is lost */
+} self;
+
+void client_restore_watch(struct client_restore_watch *watch)
+{
+	watch->next = watches;
+	watches = watch;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+}
+
+/* ---- locked, and unlocked ---- */
+
+static bool is_paused(void)
+{
+	for (struct client_restore_watch *w = watches; w; w = w->next)
+		if (!w->is_paused())
+			return false;
+	return true;
+}
+
+/* False: a thread goes on. */
+static bool pause_threads(void)
+{
+	for (struct client_restore_watch *w = watches; w; w = w->next)
+		w->pause();
+	for (unsigned int i = 0; i < 2 * PAUSE_MS && !is_paused(); i++) {
+		client_call_wake();
+		nap();
+	}
+	return is_paused();
+}
+
+static void resume_threads(void)
+{
+	for (struct client_restore_watch *w = watches; w; w = w->next)
+		w->resume();
+}
+
+static bool become_quiet(struct client_transport *t)
+{
+	if (pause_threads() && client_call_close(PAUSE_MS)) {
+		if (t->ops->detaching->hold(t, PAUSE_MS))
+			return true;
+		client_call_open();
+	}
+	resume_threads();
+	return false;
+}
+
+static void go_on(struct client_transport *t)
+{
+	t->ops->detaching->let_go(t);
+	client_call_open();
+	resume_threads();
+}
+
+/* What vcudad does not hear now it hears in the next look. */
+static void tell(struct client_transport *t)
+{
+	self.untold = t->ops->detaching->tell(t, self.quiet, self.stays) != 0;
+}
+
+static void when_running(struct client_transport *t)
+{
+	bool said = self.quiet || self.stays;
+
+	if (self.quiet)
+		go_on(t);
+	self.quiet = self.stays = false;
+	if (said)
+		tell(t);
+}
+
+static void when_locked(struct client_transport *t)
+{
+	if (self.quiet || self.stays)
+		return;
+	self.quiet = become_quiet(t);
+	self.stays = !self.quiet;
+	if (self.stays)
+		vcuda_log(
+			"this process is locked, and a thread of it is busy in the library: it keeps its connection to "
+			"the GPU when it is checkpointed");
+	tell(t);
+}
+
+/* ---- checkpointed, and restored ---- */
+
+static void lose(struct client_transport *t)
+{
+	struct vcuda_shm *shm = t->shm;
+
+	/* Who sleeps looks there. */
+	atomic_store(&shm->lost, client_session.gone);
+	client_session_lose(client_session.gone);
+	t->ops->detaching->drop(t);
+	if (self.quiet)
+		go_on(t);
+	self.quiet = false;
+	self.is_over = true;
+}
+
+/* Pages of the application are exchanged: a fork does that too. */
+static int move_memory(struct client_transport *t, int (*move)(struct client_transport *t))
+{
+	int err;
+
+	if (!client_registration_hold(PAUSE_MS))
+		return -EAGAIN;
+	err = move(t);
+	client_registration_let_go();
+	return err;
+}
+
+/* False: some memory is the process's own still, or the session is lost. Calls stay closed, and vcudad refuses to run
+ * work. */
+static bool gather(struct client_transport *t)
+{
+	int err = self.apart ? move_memory(t, t->ops->detaching->gather) : 0;
+
+	if (!err) {
+		self.apart = false;
+		return true;
+	}
+	if (client_session_check(err))
+		lose(t);
+	else
+		vcuda_log_once(
+			"this process is attached to its GPU, and cannot share its memory with it now (error %d): "
+			"it tries again, and its CUDA calls wait",
+			-err);
+	return false;
+}
+
+static void stay(int err)
+{
+	if (err == -EOPNOTSUPP)
+		vcuda_log("this process is checkpointed, and keeps its connection to the GPU: it has registered memory "
+			  "that it shares with others, or a stack, or has put other memory there, or the host is "
+			  "older");
+	else
+		vcuda_log("this process is checkpointed, and keeps its connection to the GPU: error %d", -err);
+	self.stays = true;
+}
+
+static void when_checkpointed(struct client_transport *t)
+{
+	int err;
+
+	when_locked(t);
+	if (self.stays)
+		return;
+	err = move_memory(t, t->ops->detaching->detach);
+	self.detached = !err;
+	if (!err)
+		return;
+	self.apart = self.untold = true;
+	if (err != -EAGAIN)
+		stay(err);
+	if (gather(t))
+		tell(t);
+}
+
+/* Whoever restores the process signals again until it has its session and its memory. */
+static void when_restored(struct client_transport *t)
+{
+	int err = t->ops->detaching->attach(t);
+
+	if (err == -ENOENT) {
+		vcuda_log("this process cannot have its connection to the GPU back: vcudad has ended its session");
+		lose(t);
+	}
+	if (err && err != -ENOENT && err != -EAGAIN)
+		vcuda_log_once(
+			"this process cannot take its connection to the GPU now (error %d), and tries again when "
+			"it is restored again",
+			-err);
+	if (err)
+		return;
+	self.detached = false;
+	self.apart = self.untold = true;
+	if (gather(t))
+		tell(t);
+}
+
+/* ---- the thread ---- */
+
+/* No other thread looks while the process is quiet. */
+static bool is_worker_gone(struct client_transport *t)
+{
+	const struct vcuda_shm *shm = t->shm;
+
+	return client_session_check(t->ops->wait(t, atomic_load(&shm->wake), 1)) != 0;
+}
+
+static void follow_state(struct client_transport *t, uint32_t state)
+{
+	if (self.untold)
+		tell(t);
+	if (state & VCUDA_PROCESS_STEP)
+		return;
+	if (state == VCUDA_PROCESS_RUNNING)
+		when_running(t);
+	else if (state == VCUDA_PROCESS_CHECKPOINTED)
+		when_checkpointed(t);
+	else
+		when_locked(t);
+}
+
+static void look_detached(struct client_transport *t)
+{
+	uint32_t state;
+	int err = t->ops->detaching->look(t, &state);
+
+	/* vcudad knows the token no more: the worker has ended. */
+	if (err == -ENOENT)
+		lose(t);
+	else if (!err && !(state & VCUDA_PROCESS_STEP) && state != VCUDA_PROCESS_CHECKPOINTED)
+		when_restored(t);
+}
+
+static void look_attached(struct client_transport *t)
+{
+	uint32_t state;
+	int err;
+
+	if (!gather(t))
+		return;
+	err = t->ops->detaching->look(t, &state);
+	if (!err)
+		follow_state(t, state);
+	else if (self.quiet && is_worker_gone(t))
+		lose(t);
+}
+
+static void look(struct client_transport *t)
+{
+	if (self.detached)
+		look_detached(t);
+	else
+		look_attached(t);
+	t->ops->detaching->end(t);
+}
+
+static bool is_ours(const siginfo_t *info)
+{
+	unsigned int value = (unsigned int)info->si_value.sival_int;
+
+	return info->si_code == SI_QUEUE && (value == VALUE || value == VALUE_RESTORES);
+}
+
+static bool is_pending(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && sigismember(&pending, SIGNAL);
+}
+
+/*
+ * A signal to the process, which another thread was to have. It is sent again, and this thread leaves it alone for a
+ * while. The kernel lets no thread send one as if kill() had.
+ */
+static void pass_on(siginfo_t *info)
+{
+	if (syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, info)) {
+		info->si_code = SI_QUEUE;
+		syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, info);
+	}
+	for (unsigned int i = 0; i < 2 * PASS_MS && is_pending(); i++)
+		nap();
+}
+
+/* Waits for a signal, or for the time of the next look. */
+static bool wait_for_look(siginfo_t *info)
+{
+	bool looks = (self.quiet || self.stays || self.apart || self.untold) && !self.detached;
+	struct timespec soon = {.tv_sec = LOOK_S};
+	sigset_t signals;
+	int signal;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGNAL);
+	signal = sigtimedwait(&signals, info, looks ? &soon : NULL);
+	if (signal < 0)
+		return errno == EAGAIN;
+	if (is_ours(info))
+		return true;
+	pass_on(info);
+	return false;
+}
+
+static void *serve(void *transport)
+{
+	prctl(PR_SET_NAME, VCUDA_RESTORE_THREAD);
+	while (!self.is_over) {
+		siginfo_t info = {0};
+
+		if (wait_for_look(&info) && (!self.detached || (unsigned int)info.si_value.sival_int == VALUE_RESTORES))
+			look(transport);
+	}
+	return NULL;
+}
+
+void client_restore_start(struct client_transport *t)
+{
+	if (t->ops->detaching && !vcuda_thread_start_before_fork(serve, t))
+		vcuda_log("no thread can be started for cuCheckpointProcess*(): a checkpointed process keeps its "
+			  "connection to the GPU");
+}
+
+/* ---- for other processes ---- */
+
+static bool has_name(pid_t process, const char *thread)
+{
+	char path[64], name[32] = "";
+	ssize_t bytes;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", process, thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bytes = read(fd, name, sizeof(name) - 1);
+	close(fd);
+	return bytes == sizeof(VCUDA_RESTORE_THREAD) &&
+	       !memcmp(name, VCUDA_RESTORE_THREAD "\n", sizeof(VCUDA_RESTORE_THREAD));
+}
+
+pid_t client_restore_find(pid_t process)
+{
+	struct dirent *entry;
+	char path[32];
+	pid_t found = 0;
+	DIR *threads;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", process);
+	threads = opendir(path);
+	while (threads && !found && (entry = readdir(threads)))
+		if (entry->d_name[0] != '.' && has_name(process, entry->d_name))
+			found = atoi(entry->d_name);
+	if (threads)
+		closedir(threads);
+	return found;
+}
+
+void client_restore_nudge(pid_t process, pid_t thread, bool restores)
+{
+	siginfo_t info = {.si_signo = SIGNAL, .si_code = SI_QUEUE};
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_int = (int)(restores ? VALUE_RESTORES : VALUE);
+	syscall(SYS_rt_tgsigqueueinfo, process, thread, SIGNAL, &info);
+}

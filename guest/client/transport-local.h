@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local transport, for transport-local.c and detach-local.c. */
+#ifndef VCUDA_TRANSPORT_LOCAL_H
+#define VCUDA_TRANSPORT_LOCAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/un.h>
+
+#include "common/own-descriptor.h"
+#include "protocol/ipc/channel.h"
+#include "protocol/ipc/process.h"
+#include "map-scan.h"
+#include "transport.h"
+
+struct client_local {
+	struct client_transport base;
+	struct vcuda_own_descriptor socket, doorbell;
+	struct vcuda_own_descriptor reserve; /* of the socket; given up for a moment where no other number is free */
+	pthread_mutex_t reserve_lock;
+	pthread_mutex_t lock; /* one request and its reply at a time */
+	uint64_t cookie;
+
+	pthread_mutex_t mappings_lock; /* one thread at a time creates or releases mappings */
+	void *mappings;                /* under the lock: a tree of tsearch() */
+	unsigned int unfit;            /* under the lock: mappings with which the process cannot be detached */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of vcudad's socket; empty: it is looked for again */
+	uint32_t worker;                                        /* its process number on the host */
+
+	/* The restore thread's. */
+	struct vcuda_own_descriptor dialog; /* with vcudad */
+	uint8_t token[VCUDA_TOKEN_BYTES];   /* of a detached session */
+	bool detached;
+	bool area_is_own;          /* the shared area is the process's own memory */
+	int own_file;              /* while memory becomes the process's own; else -1 */
+	uint64_t own_bytes;        /* of it that are in use */
+	struct client_file_id own; /* the same file, which has no descriptor any more */
+};
+
+/* One request, with the descriptor `sent` unless that is -1, and its reply, whose descriptors go to fds[wanted]. */
+int client_local_exchange(struct client_local *t, struct vcuda_channel_message *m, int sent, int *fds,
+			  unsigned int wanted);
+
+/* Without one all goes on: the process has no more. */
+void client_local_make_reserve(struct client_local *t);
+
+/*
+ * With mappings_lock held. `address`: the begin of the mapping; `file`: that the worker shares, from its begin on,
+ * unless the pages are kept.
+ */
+void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
+			       const struct client_file_id *file);
+void client_local_forget_mapping(struct client_local *t, void *address);
+
+extern const struct client_detaching client_local_detaching;
+
+#endif
