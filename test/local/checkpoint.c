@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes calls of cuCheckpointProcess*() on a process, as NVIDIA's utility of that name does, and prints the result of
- * each, or "state N". `self` stands for the calling process, which then also computes.
+ * each, or "state N", or "thread N". `self` stands for the calling process, which then also computes.
  *
  * With `utility` it does as NVIDIA's program does, whose arguments follow.
  *
@@ -28,7 +28,8 @@ static CUresult reserved(int pid)
 			      cuCheckpointProcessCheckpoint(pid, &checkpoint),
 			      cuCheckpointProcessRestore(pid, &restore),
 			      cuCheckpointProcessUnlock(pid, &unlock),
-			      cuCheckpointProcessGetState(pid, NULL)};
+			      cuCheckpointProcessGetState(pid, NULL),
+			      cuCheckpointProcessGetRestoreThreadId(pid, NULL)};
 
 	for (size_t i = 0; i < sizeof(results) / sizeof(*results); i++)
 		if (results[i] != CUDA_ERROR_INVALID_VALUE)
@@ -59,7 +60,6 @@ static CUresult act(int pid, const char *action)
 	CUcheckpointCheckpointArgs checkpoint = {0};
 	CUcheckpointRestoreArgs restore = {0};
 	CUcheckpointUnlockArgs unlock = {0};
-	int thread;
 
 	if (!strncmp(action, "lock", 4))
 		return lock(pid, action);
@@ -69,8 +69,6 @@ static CUresult act(int pid, const char *action)
 		return cuCheckpointProcessRestore(pid, &restore);
 	if (!strcmp(action, "unlock"))
 		return cuCheckpointProcessUnlock(pid, &unlock);
-	if (!strcmp(action, "thread"))
-		return cuCheckpointProcessGetRestoreThreadId(pid, &thread);
 	if (!strcmp(action, "pairs"))
 		return pairs(pid);
 	return reserved(pid);
@@ -85,6 +83,17 @@ static void say_state(int pid)
 		printf("%d\n", (int)result);
 	else
 		printf("state %d\n", (int)state);
+}
+
+static void say_thread(int pid)
+{
+	int thread = 0;
+	CUresult result = cuCheckpointProcessGetRestoreThreadId(pid, &thread);
+
+	if (result)
+		printf("%d\n", (int)result);
+	else
+		printf("thread %d\n", thread);
 }
 
 /* Whether the memory has `value` still: then it gets `next`. */
@@ -129,6 +138,8 @@ int main(int argc, char **argv)
 				return 4;
 		} else if (!strcmp(argv[i], "state")) {
 			say_state(pid);
+		} else if (!strcmp(argv[i], "thread")) {
+			say_thread(pid);
 		} else {
 			printf("%d\n", (int)act(pid, argv[i]));
 		}

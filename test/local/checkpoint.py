@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuCheckpointProcess*(): a guest locks its own processes, and has their memory released and restored."""
 
+import contextlib
+import ctypes
+import mmap
 import os
 import random
+import resource
 import signal
+import struct
 import subprocess
+import tempfile
 import time
 
+from compile import ADDRESS_SANITIZER
 from harness import LIMIT, build, check, children, random_seed, wait_until
-from pause import BALLAST_MIB, TIMES, finish, memory_of, paused_daemon, stands, start, works
+from pause import BALLAST_MIB, TIMES, finish, memory_of, paused_daemon, rounds, stands, start, vcuda, works
 
 SUCCESS, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, ILLEGAL_STATE, NOT_READY = 0, 1, 801, 304, 401, 600
 RUNNING, LOCKED, CHECKPOINTED = "state 0", "state 1", "state 2"
@@ -24,13 +31,350 @@ def act(d, process, *steps, before=()):
     check(r.stdout.splitlines() == wanted, f"{actions} gave {r.stdout.splitlines()}, not {wanted}: {r.stderr}")
 
 
+def entries(pid, kind):
+    return sorted(os.listdir(f"/proc/{pid}/{kind}"))
+
+
+def thread_names(pid):
+    names = []
+    for thread in entries(pid, "task"):
+        with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as f:
+            names.append((f.read().strip(), int(thread)))
+    return sorted(names)
+
+
+def restore_thread(pid):
+    found = [thread for name, thread in thread_names(pid) if name == "cuda-restore"]
+    check(len(found) == 1, thread_names(pid))
+    return found[0]
+
+
+def maps_of(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+        return [line.strip() for line in f]
+
+
+def holdings(pid):
+    """What a process has of ours: descriptors, mappings, threads."""
+    links = []
+    for fd in entries(pid, "fd"):
+        # The restore thread of a locked process opens one now and then, and closes it.
+        with contextlib.suppress(FileNotFoundError):
+            links += [os.readlink(f"/proc/{pid}/fd/{fd}")] if int(fd) > 2 else []
+    maps = [line for line in maps_of(pid) if "vcuda" in line.split(maxsplit=5)[-1] and "memfd:" in line]
+    return links, maps, [thread for thread in entries(pid, "task") if int(thread) != pid]
+
+
+def shared_with(pid, worker):
+    """Files of which both processes have shared memory."""
+    files = [{tuple(line.split()[3:5]) for line in maps_of(one) if line.split()[1][3] == "s"} for one in (pid, worker)]
+    return files[0] & files[1]
+
+
+def worker_of(d, program):
+    return next(w["worker"] for w in d.processes() if w["pid"] == program.pid)
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000
+
+
+def ptrace(request, thread):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(request, thread, None, None):
+        raise OSError(ctypes.get_errno(), f"ptrace of {thread}")
+
+
+@contextlib.contextmanager
+def stopped_threads(pid, but):
+    """All threads of a process but one are stopped, as by a debugger."""
+    stopped = [int(thread) for thread in entries(pid, "task") if int(thread) != but]
+    for thread in stopped:
+        ptrace(PTRACE_SEIZE, thread)
+        ptrace(PTRACE_INTERRUPT, thread)
+        os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        for thread in stopped:
+            ptrace(PTRACE_DETACH, thread)
+
+
+def kind(link):
+    return link.split(":")[0]
+
+
+def places(maps):
+    """The pages of mappings, however many entries they have, and their files."""
+    found = set()
+    for line in maps:
+        (first, last), inode = (int(end, 16) for end in line.split()[0].split("-")), line.split()[4]
+        found |= {(page, inode) for page in range(first, last, 4096)}
+    return found
+
+
+def rest(p):
+    """Until the next SIGHUP the program makes no round. In one it may fork, and parts of pages are its own then."""
+    p.send_signal(signal.SIGHUP)
+    seen = []
+
+    def rests():
+        seen.append(rounds(p))
+        return seen[-10:] == [seen[-1]] * 10
+    wait_until(rests, "the program does not rest")
+
+
+def nothing_is_held():
+    """A checkpointed process has no descriptor, mapping or thread of ours but the restore thread, and then has all again."""
+    with paused_daemon() as d:
+        for arguments in (), ("copies",), ("writes",):
+            p = start(d, *arguments)
+            rest(p)
+            links, maps, threads = holdings(p.pid)
+            check(len(links) >= 3 and maps and threads, (links, maps, threads))
+            check(shared_with(p.pid, worker_of(d, p)), "nothing is shared with the worker")
+            act(d, p, "lock", SUCCESS)
+            ours = [str(restore_thread(p.pid))]
+            check(len(holdings(p.pid)[2]) == len(ours) + ("writes" in arguments), thread_names(p.pid))
+            act(d, p, "checkpoint", SUCCESS)
+            check(holdings(p.pid)[:2] == ([], []), holdings(p.pid))
+            check(not shared_with(p.pid, worker_of(d, p)), shared_with(p.pid, worker_of(d, p)))
+            check(len(holdings(p.pid)[2]) == len(ours) + ("writes" in arguments), thread_names(p.pid))
+            check(d.state_of(p) == "detached", d.state_of(p))
+            act(d, p, "unlock", ILLEGAL_STATE, "restore", SUCCESS)
+            wait_until(lambda: sorted(map(kind, holdings(p.pid)[0])) == sorted(map(kind, links)), "other descriptors")
+            again = holdings(p.pid)[1]
+            check(places(again) == places(maps), (again, maps))
+            p.send_signal(signal.SIGHUP)
+            act(d, p, "unlock", SUCCESS)
+            works(p)
+            finish(p)
+
+
+def stays(d, *arguments):
+    """The process is checkpointed, and goes on. It keeps its connection meanwhile."""
+    p = start(d, *arguments)
+    links, maps, _ = holdings(p.pid)
+    for _ in range(2):
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED)
+        check(d.state_of(p) == "checkpointed", d.state_of(p))
+        wait_until(lambda: holdings(p.pid)[:2] == (links, maps), "other descriptors or mappings")
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+    finish(p)
+
+
+def what_cannot_be_given_up():
+    """Memory that is shared with others, and stacks."""
+    with paused_daemon() as d:
+        stays(d, "adopts")
+        # The address sanitizer takes what lies around variables for no memory.
+        if not ADDRESS_SANITIZER:
+            stays(d, "stack")
+
+
+def replaced_memory():
+    """Memory that the program has put in the place of registered memory is the program's."""
+    with paused_daemon() as d:
+        before, meanwhile = start(d, "replaces"), start(d, "replaces")
+        replace(before)
+        act(d, before, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(before) == "checkpointed", d.state_of(before))
+        act(d, before, "restore", SUCCESS, "unlock", SUCCESS)
+        act(d, meanwhile, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(meanwhile) == "detached", d.state_of(meanwhile))
+        replace(meanwhile)
+        act(d, meanwhile, "restore", SUCCESS, "unlock", SUCCESS)
+        # What it has registered is not to be found any more.
+        act(d, meanwhile, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(meanwhile) == "checkpointed", d.state_of(meanwhile))
+        act(d, meanwhile, "restore", SUCCESS, "unlock", SUCCESS)
+        finish(before, meanwhile)
+
+
+def replace(p):
+    p.send_signal(signal.SIGUSR2)
+    check(p.stdout.readline() == "replaced\n", "the memory is not replaced")
+
+
+NUMBERS = struct.Struct("iii")
+
+
+class Pages:
+    """A program whose exchanges of pages are slow, or fail."""
+
+    def __init__(self, d, directory, *arguments):
+        path = os.path.join(directory, "pages")
+        with open(path, "w+b") as f:
+            f.write(bytes(NUMBERS.size))
+            f.flush()
+            self.numbers = mmap.mmap(f.fileno(), NUMBERS.size)
+        preload = {"LD_PRELOAD": build("test/local/slow-pages.so"), "VCUDA_TEST_PAGES": path}
+        self.program = start(d, *arguments, env=dict(d.env, **preload))
+
+    def be(self, naps=0, before_failure=0, failures=0):
+        NUMBERS.pack_into(self.numbers, 0, naps, before_failure, failures)
+
+    def fails(self):
+        return NUMBERS.unpack_from(self.numbers)[2] > 0
+
+
+def slow_copies():
+    """The process copies for longer than vcudad waits for a word, and is restored and unlocked meanwhile."""
+    with paused_daemon("--client-timeout", "1") as d, tempfile.TemporaryDirectory() as directory:
+        slow = Pages(d, directory, "writes")
+        p = slow.program
+        slow.be(naps=5000)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(p) == "detached", d.state_of(p))
+        slow.be(naps=60000)
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        slow.be(naps=5000)
+        act(d, p, "lock", SUCCESS)
+        checkpoint = subprocess.Popen([build("test/local/checkpoint"), str(p.pid), "checkpoint"], env=d.env, stdout=subprocess.PIPE)
+        wait_until(lambda: d.state_of(p) == "checkpointed", "the process is not checkpointed")
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        checkpoint.communicate(timeout=LIMIT)
+        check(d.state_of(p) == "running", d.state_of(p))
+        works(p)
+        finish(p)
+
+
+def failing_copies():
+    """On the way out: the process stays attached. On the way back: it tries again."""
+    with paused_daemon() as d, tempfile.TemporaryDirectory() as directory:
+        failing = Pages(d, directory)
+        p = failing.program
+        for before, failures in (0, 1), (7, 1), (242, 1), (250, 1), (250, 3):
+            failing.be(before_failure=before, failures=failures)
+            act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED)
+            check(d.state_of(p) == "checkpointed", d.state_of(p))
+            act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+            check(not failing.fails(), f"{before} calls were not made")
+            works(p)
+        for before in 0, 5:
+            act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+            check(d.state_of(p) == "detached", d.state_of(p))
+            failing.be(before_failure=before, failures=3)
+            act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+            check(not failing.fails(), f"{before} calls were not made")
+            works(p)
+        finish(p)
+
+
+def without_address_space():
+    """A process that has all that it may have stays attached, or is detached and has its memory again."""
+    with paused_daemon() as d:
+        p = start(d, "copies")
+        for _ in range(2):
+            act(d, p, "lock", SUCCESS)
+            with open(f"/proc/{p.pid}/statm", encoding="ascii") as f:
+                has = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            before = resource.prlimit(p.pid, resource.RLIMIT_AS)
+            resource.prlimit(p.pid, resource.RLIMIT_AS, (has, before[1]))
+            act(d, p, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+            works(p)
+            resource.prlimit(p.pid, resource.RLIMIT_AS, before)
+            # From the first time on there is some in reserve.
+            act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+            check(d.state_of(p) == "detached", d.state_of(p))
+            act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        finish(p)
+
+
+def without_descriptors():
+    """A process that may have no more descriptors is detached, and has its session when it may have some again."""
+    with paused_daemon() as d:
+        p = start(d, "copies")
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(p) == "detached", d.state_of(p))
+        for few in 3, 4, 5:
+            before = resource.prlimit(p.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (few, before[1]))
+            r = subprocess.Popen([build("test/local/checkpoint"), str(p.pid), "restore"], env=d.env, stdout=subprocess.PIPE, text=True)
+            time.sleep(0.3)
+            resource.prlimit(p.pid, resource.RLIMIT_NOFILE, before)
+            said = r.communicate(timeout=LIMIT)[0]
+            check(said == f"{SUCCESS}\n", f"with {few} descriptors: {said}")
+            act(d, p, "unlock", SUCCESS)
+            works(p)
+            act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        finish(p)
+
+
+def hidden_thread():
+    """A process whose restore thread is not found has not been restored, and can be later."""
+    with paused_daemon() as d:
+        p = start(d, "hides")
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        check(d.state_of(p) == "detached", d.state_of(p))
+        restore_thread(p.pid)
+        p.send_signal(signal.SIGUSR2)
+        wait_until(lambda: "hidden" in dict(thread_names(p.pid)), "the thread has its name still")
+        act(d, p, "restore", OPERATING_SYSTEM, "unlock", ILLEGAL_STATE)
+        p.send_signal(signal.SIGUSR2)
+        wait_until(lambda: "hidden" not in dict(thread_names(p.pid)), "the thread has not its name again")
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        finish(p)
+
+
+def with_copies_of_descriptors():
+    """A child of the program has what the program has closed."""
+    with paused_daemon() as d:
+        p = start(d, "clones")
+        for _ in range(2):
+            act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+            check(d.state_of(p) == "detached", d.state_of(p))
+            act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+            works(p)
+        finish(p)
+
+
+def signals():
+    """Signals to the process that have the number of the restore thread's are the program's."""
+    with paused_daemon() as d:
+        p = start(d, "signals")
+        for sent in range(1, 101):
+            os.kill(p.pid, signal.SIGRTMAX - 1)
+            wait_until(lambda: taken(p) >= sent, f"of {sent} signals {taken(p)} are there")
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        os.kill(p.pid, signal.SIGRTMAX - 1)
+        act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
+        wait_until(lambda: taken(p) >= 101, "a signal is lost")
+        check(taken(p) == 101, f"{taken(p)} signals")
+        finish(p)
+
+
+def taken(p):
+    p.send_signal(signal.SIGUSR2)
+    return int(p.stdout.readline())
+
+
+def while_others_are_stopped():
+    """As CRIU has it: between lock and unlock no thread but the restore thread runs."""
+    with paused_daemon() as d:
+        p = start(d)
+        for _ in range(3):
+            act(d, p, "lock", SUCCESS)
+            with stopped_threads(p.pid, restore_thread(p.pid)):
+                act(d, p, "checkpoint", SUCCESS)
+                check(holdings(p.pid)[:2] == ([], []), holdings(p.pid))
+                act(d, p, "restore", SUCCESS)
+            act(d, p, "unlock", SUCCESS)
+            works(p)
+        finish(p)
+
+
 def order():
     """Each step needs the state that the one before leads to."""
     with paused_daemon() as d:
         program, neighbour = start(d), start(d)
         worker, = set(children(d.pid)) & {w["worker"] for w in d.processes() if w["pid"] == program.pid}
         act(d, program, "state", RUNNING, "unlock", ILLEGAL_STATE, "checkpoint", ILLEGAL_STATE, "restore", ILLEGAL_STATE,
-            "reserved", INVALID_VALUE, "pairs", NOT_SUPPORTED, "thread", NOT_SUPPORTED)
+            "reserved", INVALID_VALUE, "pairs", NOT_SUPPORTED, "thread", f"thread {restore_thread(program.pid)}")
         works(program)
         act(d, program, "lock", SUCCESS, "state", LOCKED, "lock", ILLEGAL_STATE, "restore", ILLEGAL_STATE)
         check(d.state_of(program) == "locked", d.state_of(program))
@@ -38,7 +382,7 @@ def order():
         works(neighbour)
         before = memory_of(worker)
         act(d, program, "checkpoint", SUCCESS, "state", CHECKPOINTED, "unlock", ILLEGAL_STATE, "lock", ILLEGAL_STATE)
-        check(d.state_of(program) == "checkpointed", d.state_of(program))
+        check(d.state_of(program) == "detached", d.state_of(program))
         check(memory_of(worker) <= before - BALLAST_MIB * 3 // 4, f"of {before} MiB {memory_of(worker)} MiB are left")
         works(neighbour)
         act(d, program, "restore", SUCCESS, "state", LOCKED)
@@ -132,8 +476,8 @@ def utility():
 
 
 def ends():
-    """A process that is held ends as any other."""
-    with paused_daemon() as d:
+    """A process that is held ends as any other. The session of one that was checkpointed stays for a while."""
+    with paused_daemon("--keep-detached", "0") as d:
         for steps in ("lock", SUCCESS), ("lock", SUCCESS, "checkpoint", SUCCESS):
             p = start(d)
             act(d, p, *steps)
@@ -142,23 +486,48 @@ def ends():
             wait_until(lambda: not children(d.pid), "the worker of a process that was held outlives it")
         p = start(d)
         act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
-        os.kill(children(d.pid)[0], signal.SIGKILL)
+        os.kill(worker_of(d, p), signal.SIGKILL)
+        wait_until(lambda: not children(d.pid), "the worker does not end")
+        act(d, p, "restore", OPERATING_SYSTEM)
         p.wait(LIMIT)
         check(p.returncode == 3, f"the program ended with {p.returncode}")
+    with paused_daemon() as d:
+        p = start(d)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+        worker = worker_of(d, p)
+        p.kill()
+        p.wait(LIMIT)
+        check(d.state_of(p) == "detached", d.state_of(p))
+        r = vcuda("vm", "kill", "--control", d.control, str(d.pid), str(p.pid))
+        check(r.returncode == 0, r.stderr)
+        wait_until(lambda: worker not in children(d.pid), "the operator cannot end a session without a process")
 
 
 def at_random_moments():
     chance = random.Random(random_seed())
     with paused_daemon() as d:
-        program, copies = start(d), start(d, "copies")
+        program, copies, writes = start(d), start(d, "copies"), start(d, "writes")
         for _ in range(TIMES // 2):
-            for p in program, copies:
+            for p in program, copies, writes:
                 time.sleep(chance.uniform(0, 0.05))
-                act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+                act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
+                check(d.state_of(p) == "detached", d.state_of(p))
+                act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
         works(program)
-        finish(program, copies)
+        works(writes)
+        finish(program, copies, writes)
 
 
 def checkpoint():
     for part in order, with_operator, in_vain, of_itself, utility, ends, at_random_moments:
+        part()
+
+
+def detaching():
+    for part in nothing_is_held, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, signals:
+        part()
+
+
+def detaching_fails():
+    for part in slow_copies, failing_copies, without_address_space, without_descriptors, hidden_thread:
         part()

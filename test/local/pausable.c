@@ -5,19 +5,27 @@
  * "ready" after the first round; prints its number of rounds for each SIGUSR1; ends with SIGTERM. With "waits" it has
  * the device wait for it until SIGTERM, with "copies" it makes nothing but copies to the device, with "shares" other
  * processes may open some of its memory. With "grows" it allocates and writes so many MiB more when it gets SIGUSR2,
- * and prints the result of the allocation. With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status
- * 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ * and prints the result of the allocation. With "writes" a thread of it writes to pinned and managed memory all the
+ * time, it registers parts of pages, and it forks. With "adopts" it registers memory of a file, with "stack" a part of
+ * its stack. With "replaces" it puts other memory in the place of registered memory when it gets SIGUSR2, and makes no
+ * CUDA call before its end. With "clones" a child of which the C library knows nothing has its descriptors. With
+ * "signals" a thread of it takes SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread
+ * another name when it gets SIGUSR2, and the right one with the next. With SIGHUP it rests between two rounds, until
+ * the next SIGHUP. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares|grows MIB]
+ * usage: pausable [waits|copies|shares|writes|adopts|stack|replaces|clones|signals|hides|grows MIB]
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "pausable.h"
 #include "protocol/cuda-functions.h"
 
 #define COUNT 16384u
@@ -319,22 +327,191 @@ static void wait_for_end(void)
 	OK(cuStreamSynchronize(first.streams[0]));
 }
 
+/* ---- memory that the program writes to meanwhile ---- */
+
+/* Parts of pages on both ends, and whole ones between. */
+#define PART_OFFSET 40u
+#define PART_BYTES (3 * 4096u + 8)
+
+static uint64_t *written[2];                               /* pinned and managed */
+static uint64_t last_written[2][BYTES / sizeof(uint64_t)]; /* by the thread, which writes each value once */
+static unsigned char *parts;                               /* a part of `block` */
+static unsigned char block[5 * 4096] __attribute__((aligned(4096)));
+
+/* While the process is checkpointed or restored an older value may be there, but not for long. */
+static int has(const volatile uint64_t *word, uint64_t value)
+{
+	for (int i = 0; i < 100000000; i++)
+		if (*word == value)
+			return 1;
+	return 0;
+}
+
+/* Each value is there until the next one is written. */
+static void *write_all(void *unused)
+{
+	uint64_t value = 0;
+
+	while (!stop)
+		for (size_t i = 0; i < BYTES / sizeof(uint64_t); i++)
+			for (int k = 0; k < 2; k++) {
+				if (!has(&written[k][i], last_written[k][i])) {
+					printf("a write is lost\n");
+					exit(2);
+				}
+				((volatile uint64_t *)written[k])[i] = last_written[k][i] = ++value;
+			}
+	return unused;
+}
+
+/* All of the block is the child's as well, and no child's write is the parent's. */
+static void fork_and_look(unsigned char value)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		int right = block[0] == value && parts[0] == value && block[sizeof(block) - 1] == value;
+
+		block[0] = parts[PART_BYTES - 1] = (unsigned char)~value;
+		_exit(right ? 0 : 1);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		;
+	if (status || block[0] != value)
+		exit(2);
+}
+
+static void round_of_parts(unsigned char value)
+{
+	unsigned char back[PART_BYTES];
+
+	memset(block, value, sizeof(block));
+	fork_and_look(value);
+	OK(cuMemcpyHtoD_v2(first.data, parts, PART_BYTES));
+	memset(parts, 0, PART_BYTES);
+	OK(cuMemcpyDtoHAsync_v2(parts, first.data, PART_BYTES, first.streams[0]));
+	OK(cuStreamSynchronize(first.streams[0]));
+	OK(cuMemcpyDtoH_v2(back, first.data, PART_BYTES));
+	for (unsigned int i = 0; i < PART_BYTES; i++)
+		if (parts[i] != value || back[i] != value)
+			exit(2);
+}
+
+static void make_writes(void)
+{
+	CUdeviceptr other;
+	pthread_t thread;
+
+	OK(cuMemHostAlloc((void **)&written[0], BYTES, 0));
+	OK(cuMemAllocManaged(&other, BYTES, CU_MEM_ATTACH_GLOBAL));
+	written[1] = (uint64_t *)other;
+	memset(written[0], 0, BYTES);
+	memset(written[1], 0, BYTES);
+	parts = block + PART_OFFSET;
+	OK(cuMemHostRegister_v2(parts, PART_BYTES, 0));
+	if (pthread_create(&thread, NULL, write_all, NULL))
+		exit(1);
+	while (!stop) {
+		round_of_parts((unsigned char)rounds);
+		if (!rounds++)
+			puts("ready");
+		rest();
+	}
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < BYTES / sizeof(uint64_t); i++)
+		for (int k = 0; k < 2; k++)
+			if (written[k][i] != last_written[k][i])
+				exit(2);
+}
+
+static void register_file(void)
+{
+	int file = memfd_create("pausable", 0);
+	void *memory = file < 0 || ftruncate(file, BYTES)
+			       ? MAP_FAILED
+			       : mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+	if (memory == MAP_FAILED)
+		exit(1);
+	OK(cuMemHostRegister_v2(memory, BYTES, 0));
+	close(file);
+}
+
+/* ---- others ---- */
+
+static void replace_memory(void)
+{
+	if (mmap(registered, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+	    MAP_FAILED)
+		exit(1);
+	fill(registered, 77);
+	puts("replaced");
+}
+
+static void wait_to_replace(void)
+{
+	puts("ready");
+	while (!stop) {
+		if (must_grow)
+			replace_memory();
+		must_grow = 0;
+		usleep(1000);
+	}
+	verify(registered, 77, "memory of the program's own");
+	for (rounds = 1; rounds < 20; rounds++)
+		round_of_copies(&first, (uint32_t)rounds);
+}
+
+static void say_taken(void)
+{
+	puts("ready");
+	while (!stop) {
+		if (must_grow) {
+			must_grow = 0;
+			printf("%d\n", count_taken());
+		}
+		usleep(1000);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	char on_stack[3 * 4096];
+	const char *how = argc > 1 ? argv[1] : "";
+
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = grow_soon, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGHUP, &(struct sigaction){.sa_handler = rest_or_go_on, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
+	if (!strcmp(how, "signals"))
+		block_signal();
 	set_up();
-	if (argc > 1 && !strcmp(argv[1], "shares"))
+	if (!strcmp(how, "signals"))
+		begin_to_take();
+	if (!strcmp(how, "shares"))
 		share();
-	if (argc > 2 && !strcmp(argv[1], "grows"))
+	if (!strcmp(how, "adopts"))
+		register_file();
+	if (!strcmp(how, "stack"))
+		OK(cuMemHostRegister_v2(on_stack, sizeof(on_stack), 0));
+	if (!strcmp(how, "clones"))
+		clone_process();
+	if (!strcmp(how, "hides"))
+		hide_restore_thread();
+	if (argc > 2 && !strcmp(how, "grows"))
 		more_bytes = strtoull(argv[2], NULL, 10) << 20;
-	if (argc > 1 && !strcmp(argv[1], "waits"))
+	if (!strcmp(how, "waits"))
 		wait_for_end();
-	else if (argc > 1 && !strcmp(argv[1], "copies"))
+	else if (!strcmp(how, "copies"))
 		make_copies();
+	else if (!strcmp(how, "writes"))
+		make_writes();
+	else if (!strcmp(how, "replaces"))
+		wait_to_replace();
+	else if (!strcmp(how, "signals"))
+		say_taken();
 	else
 		make_rounds();
 	verify_ballast(ballast, BALLAST_BYTES);

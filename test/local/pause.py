@@ -58,8 +58,8 @@ def paused_daemon(*options):
             yield Daemon(d, env, control)
 
 
-def start(d, *arguments):
-    p = subprocess.Popen([build("test/local/pausable"), *map(str, arguments)], env=d.env, stdout=subprocess.PIPE, text=True)
+def start(d, *arguments, env=None):
+    p = subprocess.Popen([build("test/local/pausable"), *map(str, arguments)], env=env or d.env, stdout=subprocess.PIPE, text=True)
     line = p.stdout.readline()
     check(line == "ready\n", f"pausable said {line!r}")
     return p

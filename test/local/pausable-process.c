@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pausable.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void clone_process(void)
+{
+	static int ends[2];
+	char byte;
+
+	if (pipe(ends))
+		exit(1);
+	if (syscall(SYS_fork) == 0) {
+		close(ends[1]);
+		if (read(ends[0], &byte, 1) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	close(ends[0]);
+}
+
+static volatile sig_atomic_t taken;
+
+static void take(int signal)
+{
+	taken++;
+}
+
+static void *take_signals(void *unused)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	for (;;)
+		pause();
+	return unused;
+}
+
+void block_signal(void)
+{
+	sigset_t set;
+
+	sigaction(SIGRTMAX - 1, &(struct sigaction){.sa_handler = take, .sa_flags = SA_RESTART}, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMAX - 1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void begin_to_take(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, take_signals, NULL))
+		exit(1);
+}
+
+int count_taken(void)
+{
+	return taken;
+}
+
+static const char restore_thread[] = "cuda-restore";
+static char name_file[300];
+
+static void write_name(const char *name)
+{
+	int fd = open(name_file, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, name, strlen(name)) < 0)
+		_exit(1);
+	close(fd);
+}
+
+static void hide_or_show(int signal)
+{
+	static int hidden;
+
+	hidden = !hidden;
+	write_name(hidden ? "hidden" : restore_thread);
+}
+
+void hide_restore_thread(void)
+{
+	DIR *threads = opendir("/proc/self/task");
+	char name[32] = "";
+	struct dirent *entry;
+
+	while (strncmp(name, restore_thread, strlen(restore_thread)) && (entry = readdir(threads))) {
+		int fd;
+
+		snprintf(name_file, sizeof(name_file), "/proc/self/task/%s/comm", entry->d_name);
+		fd = open(name_file, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, name, sizeof(name)) < 0)
+			exit(1);
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(threads);
+	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = hide_or_show, .sa_flags = SA_RESTART}, NULL);
+}
