@@ -15,6 +15,7 @@
 
 static _Atomic bool is_quiet, is_verbose;
 static bool has_no_stderr;
+static __thread bool is_unobserved;
 static __thread struct {
 	char *buffer; /* NULL: none */
 	size_t bytes, size;
@@ -24,6 +25,11 @@ static __thread struct {
 __attribute__((constructor)) static void look_for_stderr(void)
 {
 	has_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;
+}
+
+void vcuda_log_unobserved(void)
+{
+	is_unobserved = true;
 }
 
 void vcuda_log_quiet(bool quiet)
@@ -91,7 +97,7 @@ static void emit(const char *format, va_list arguments)
 	if (vsnprintf(line + start, sizeof(line) - start - 1, format, arguments) < 0)
 		line[start] = 0;
 	length = start + strlen(line + start);
-	if (vcuda_log_program.observe)
+	if (vcuda_log_program.observe && !is_unobserved)
 		vcuda_log_program.observe(line + start, length - start);
 	line[length++] = '\n';
 	if (captured.buffer)

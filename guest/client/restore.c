@@ -148,12 +148,13 @@ static void lose(struct client_transport *t)
 
 	/* Who sleeps looks there. */
 	atomic_store(&shm->lost, client_session.gone);
-	client_session_lose(client_session.gone);
 	t->ops->detaching->drop(t);
 	if (self.quiet)
 		go_on(t);
 	self.quiet = false;
 	self.is_over = true;
+	/* Calls fail from now on, whatever the log does. */
+	client_session_lose(client_session.gone);
 }
 
 /* Pages of the application are exchanged: a fork does that too. */
@@ -348,6 +349,8 @@ static bool wait_for_look(siginfo_t *info)
 static void *serve(void *transport)
 {
 	prctl(PR_SET_NAME, VCUDA_RESTORE_THREAD);
+	/* The application's functions for the log may make calls, which wait for this thread. */
+	vcuda_log_unobserved();
 	while (!self.is_over) {
 		siginfo_t info = {0};
 

@@ -10,8 +10,9 @@
  *
  * The caller of cuCheckpointProcess*() signals the thread, which then asks vcudad for the process's state. A thread
  * that is detached hears only of a restore, so that it opens no descriptor before. In the checkpointed state the thread
- * takes no lock of the C library's that another thread may hold. Where a part of it fails the thread tries it again:
- * the session is lost only where the worker has ended.
+ * takes no lock of the C library's that another thread may hold. Its lines of the log go to stderr alone: functions of
+ * cuLogsRegisterCallback() are not called in it. Where a part of it fails the thread tries it again: the session is
+ * lost only where the worker has ended.
  */
 #ifndef VCUDA_CLIENT_RESTORE_H
 #define VCUDA_CLIENT_RESTORE_H

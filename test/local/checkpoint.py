@@ -168,6 +168,7 @@ def what_cannot_be_given_up():
     """Memory that is shared with others, and stacks."""
     with paused_daemon() as d:
         stays(d, "adopts")
+        stays(d, "listens")
         # The address sanitizer takes what lies around variables for no memory.
         if not ADDRESS_SANITIZER:
             stays(d, "stack")

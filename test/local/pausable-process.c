@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pausable.h"
+#include "protocol/cuda-functions.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,6 +26,21 @@ void clone_process(void)
 		_exit(0);
 	}
 	close(ends[0]);
+}
+
+static void ask_for_memory(void *unused, CUlogLevel level, char *message, size_t length)
+{
+	size_t free_bytes, total;
+
+	cuMemGetInfo_v2(&free_bytes, &total);
+}
+
+void listen_to_log(void)
+{
+	CUlogsCallbackHandle handle;
+
+	if (cuLogsRegisterCallback(ask_for_memory, NULL, &handle))
+		exit(3);
 }
 
 static volatile sig_atomic_t taken;

@@ -6,14 +6,15 @@
  * the device wait for it until SIGTERM, with "copies" it makes nothing but copies to the device, with "shares" other
  * processes may open some of its memory. With "grows" it allocates and writes so many MiB more when it gets SIGUSR2,
  * and prints the result of the allocation. With "writes" a thread of it writes to pinned and managed memory all the
- * time, it registers parts of pages, and it forks. With "adopts" it registers memory of a file, with "stack" a part of
- * its stack. With "replaces" it puts other memory in the place of registered memory when it gets SIGUSR2, and makes no
- * CUDA call before its end. With "clones" a child of which the C library knows nothing has its descriptors. With
- * "signals" a thread of it takes SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread
- * another name when it gets SIGUSR2, and the right one with the next. With SIGHUP it rests between two rounds, until
- * the next SIGHUP. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ * time, it registers parts of pages, and it forks. With "adopts" it registers memory of a file, with "listens" too, and
+ * a function for the log that makes a CUDA call, with "stack" it registers a part of its stack. With "replaces" it puts
+ * other memory in the place of registered memory when it gets SIGUSR2, and makes no CUDA call before its end. With
+ * "clones" a child of which the C library knows nothing has its descriptors. With "signals" a thread of it takes
+ * SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread another name when it gets SIGUSR2,
+ * and the right one with the next. With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status 0: every
+ * result was right; 2: a wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares|writes|adopts|stack|replaces|clones|signals|hides|grows MIB]
+ * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|grows MIB]
  */
 #include <pthread.h>
 #include <signal.h>
@@ -492,7 +493,9 @@ int main(int argc, char **argv)
 		begin_to_take();
 	if (!strcmp(how, "shares"))
 		share();
-	if (!strcmp(how, "adopts"))
+	if (!strcmp(how, "listens"))
+		listen_to_log();
+	if (!strcmp(how, "adopts") || !strcmp(how, "listens"))
 		register_file();
 	if (!strcmp(how, "stack"))
 		OK(cuMemHostRegister_v2(on_stack, sizeof(on_stack), 0));

@@ -13,6 +13,9 @@ void clone_process(void);
 void block_signal(void);
 void begin_to_take(void);
 
+/* Registers a function for the log, which makes a CUDA call for each line. */
+void listen_to_log(void);
+
 /* How often it was taken. */
 int count_taken(void);
 
