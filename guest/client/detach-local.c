@@ -140,6 +140,12 @@ static bool is_as_shared(const struct mapping *m)
 	return client_map_scan_covers(&walk.scan, (void *)m->address, m->bytes, &m->file, 0);
 }
 
+/* Why is_as_shared() has not found it. */
+static int not_found(void)
+{
+	return walk.scan.err ? walk.scan.err : -EOPNOTSUPP;
+}
+
 static void look_at(const void *node, VISIT which, int depth)
 {
 	const struct mapping *m = *(struct mapping *const *)node;
@@ -147,7 +153,7 @@ static void look_at(const void *node, VISIT which, int depth)
 	(void)depth;
 	if (!is_visit(which))
 		return;
-	walk.err = is_as_shared(m) ? 0 : -EOPNOTSUPP;
+	walk.err = is_as_shared(m) ? 0 : not_found();
 	walk.t->own_bytes += m->bytes;
 }
 
@@ -167,7 +173,7 @@ static void make_own(const void *node, VISIT which, int depth)
 	if (!is_visit(which))
 		return;
 	if (!is_as_shared(m))
-		walk.err = -EOPNOTSUPP;
+		walk.err = not_found();
 	m->offset = t->own_bytes;
 	t->own_bytes += m->bytes;
 	for (size_t part; !walk.err && m->own < m->bytes; m->own += walk.err ? 0 : part) {
@@ -279,6 +285,8 @@ static void share_again(const void *node, VISIT which, int depth)
 		return;
 	if (client_map_scan_covers(&walk.scan, (void *)m->address, m->own, &walk.t->own, m->offset))
 		walk.err = share(m);
+	else if (walk.scan.err)
+		walk.err = walk.scan.err;
 	else
 		leave(m);
 	/* The worker has given its memory up. */
@@ -297,7 +305,7 @@ static int look_for_own_file(struct client_local *t)
 		return err;
 	t->own = client_map_scan_file(&walk.scan, t->base.shm);
 	client_map_scan_end(&walk.scan);
-	return 0;
+	return walk.scan.err;
 }
 
 static int map_area(struct client_local *t, const int fds[2])

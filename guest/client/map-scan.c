@@ -12,6 +12,7 @@
 int client_map_scan_begin(struct client_map_scan *scan)
 {
 	scan->at = scan->end = 0;
+	scan->err = 0;
 	scan->has_entry = false;
 	scan->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	return scan->fd < 0 ? -errno : 0;
@@ -39,6 +40,8 @@ static bool read_more(struct client_map_scan *scan)
 	do {
 		bytes = read(scan->fd, scan->text + scan->end, sizeof(scan->text) - scan->end);
 	} while (bytes < 0 && errno == EINTR);
+	if (bytes < 0)
+		scan->err = -errno;
 	scan->end += bytes > 0 ? (size_t)bytes : 0;
 	return bytes > 0;
 }

@@ -18,6 +18,7 @@ struct client_file_id {
 
 struct client_map_scan {
 	int fd;
+	int err;        /* -errno: the text could not be read to its end, and what was not found may be there */
 	size_t at, end; /* in `text` */
 	bool has_entry;
 	struct client_map_entry {

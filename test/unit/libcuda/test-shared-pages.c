@@ -222,6 +222,27 @@ static void test_scan(void **state)
 	close(two);
 }
 
+/* What could not be read is not the same as what is not there. */
+static void test_broken_scan(void **state)
+{
+	int one = new_file();
+	char *p = map(one);
+	struct client_file_id file = client_file_id(one);
+	static struct client_map_scan scan;
+
+	assert_int_equal(client_map_scan_begin(&scan), 0);
+	assert_false(client_map_scan_covers(&scan, (void *)4096, 4096, &file, 0));
+	assert_int_equal(scan.err, 0);
+	client_map_scan_end(&scan);
+	assert_int_equal(client_map_scan_begin(&scan), 0);
+	close(scan.fd);
+	assert_false(client_map_scan_covers(&scan, p, BYTES, &file, 0));
+	assert_true(scan.err < 0);
+	client_map_scan_end(&scan);
+	munmap(p, BYTES);
+	close(one);
+}
+
 /* More mappings than one read gives, one of them with a long name. */
 static void test_long_scan(void **state)
 {
@@ -338,9 +359,9 @@ static void test_writers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_contents),  cmocka_unit_test(test_refused), cmocka_unit_test(test_scan),
-		cmocka_unit_test(test_long_scan), cmocka_unit_test(test_forks),   cmocka_unit_test(test_writers),
-		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_contents),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_scan),
+		cmocka_unit_test(test_long_scan), cmocka_unit_test(test_forks),       cmocka_unit_test(test_writers),
+		cmocka_unit_test(test_limits),    cmocka_unit_test(test_broken_scan),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
