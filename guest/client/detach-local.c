@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "free-memory.h"
 #include "lock-within.h"
 #include "map-scan.h"
 #include "private-memory.h"
@@ -102,6 +103,7 @@ void client_local_forget_mapping(struct client_local *t, void *address)
 static struct {
 	struct client_local *t;
 	int err;
+	uint64_t missing; /* bytes of the worker's files that have no page yet, and get one when they are copied */
 	struct client_map_scan scan;
 } walk;
 
@@ -155,6 +157,7 @@ static void look_at(const void *node, VISIT which, int depth)
 		return;
 	walk.err = is_as_shared(m) ? 0 : not_found();
 	walk.t->own_bytes += m->bytes;
+	walk.missing += client_missing_memory((void *)m->address, m->bytes);
 }
 
 /* As before, a forked child has the memory that the application has registered. */
@@ -190,6 +193,19 @@ static bool is_too_large(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) || bytes > limit.rlim_cur;
 }
 
+/* So much is left to others. The memory of the GPU may have moved to the host just now. */
+#define RESERVE (64u << 20)
+
+/* Files have pages beyond what the machine has, for which the kernel ends processes. */
+static bool is_there_room(uint64_t bytes)
+{
+	int guarded = vcuda_own_descriptor_guard();
+	uint64_t free = client_free_memory("");
+
+	vcuda_own_descriptor_unguard(guarded);
+	return free >= RESERVE && bytes <= free - RESERVE;
+}
+
 /* Nothing writes there meanwhile. */
 static int make_area_own(struct client_local *t)
 {
@@ -214,8 +230,13 @@ static int check_all(struct client_local *t)
 	int err;
 
 	t->own_bytes = VCUDA_SHM_BYTES;
+	walk.missing = client_missing_memory(t->base.shm, VCUDA_SHM_BYTES);
 	err = walk_mappings(t, look_at);
-	return err ? err : is_too_large(t->own_bytes) ? -EFBIG : 0;
+	if (err)
+		return err;
+	if (is_too_large(t->own_bytes))
+		return -EFBIG;
+	return is_there_room(t->own_bytes + walk.missing) ? 0 : -ENOMEM;
 }
 
 static int make_file(void)
