@@ -375,7 +375,7 @@ static int local_gather(struct client_transport *transport)
 	return err;
 }
 
-/* ---- the dialog with vcudad ---- */
+/* ---- other threads ---- */
 
 static bool local_hold(struct client_transport *t, unsigned int ms)
 {
@@ -385,69 +385,6 @@ static bool local_hold(struct client_transport *t, unsigned int ms)
 static void local_let_go(struct client_transport *t)
 {
 	pthread_mutex_unlock(&of(t)->mappings_lock);
-}
-
-/* 0 or -errno of vcudad. -EIO: the connection is no good; it says nothing about the session. */
-static int ask(struct client_local *t, uint32_t action, struct vcuda_restore_reply *reply)
-{
-	struct vcuda_restore_request request = {
-		.head = {.action = action, .pid = (uint32_t)getpid(), .worker = t->worker}};
-	ssize_t bytes;
-
-	if (!vcuda_own_descriptor_is_there(&t->dialog))
-		return -EIO;
-	memcpy(request.token, t->token, sizeof(request.token));
-	if (send(t->dialog.fd, &request, sizeof(request), MSG_NOSIGNAL) < 0)
-		return -EIO;
-	do {
-		bytes = recv(t->dialog.fd, reply, sizeof(*reply), 0);
-	} while (bytes < 0 && errno == EINTR);
-	/* An older vcudad closes the connection. */
-	return bytes == sizeof(*reply) ? reply->head.status : -EIO;
-}
-
-static void local_end(struct client_transport *t)
-{
-	vcuda_own_descriptor_close(&of(t)->dialog);
-}
-
-static int open_dialog(struct client_local *t)
-{
-	int guarded = vcuda_own_descriptor_guard(), err;
-
-	local_end(&t->base);
-	err = client_local_dialog(t->path[0] ? t->path : NULL, &t->dialog);
-	vcuda_own_descriptor_unguard(guarded);
-	return err ? -EIO : 0;
-}
-
-static int local_look(struct client_transport *transport, uint32_t *state)
-{
-	struct client_local *t = of(transport);
-	struct vcuda_restore_reply reply;
-	int err = open_dialog(t);
-
-	if (!err)
-		err = ask(t, t->detached ? VCUDA_RESTORE_CLAIM : VCUDA_RESTORE_LOOK, &reply);
-	*state = err ? VCUDA_PROCESS_RUNNING : reply.head.state;
-	return err;
-}
-
-/* The dialog may have ended, or has become the session's connection. */
-static int local_tell(struct client_transport *transport, bool quiet, bool stays)
-{
-	struct client_local *t = of(transport);
-	struct vcuda_restore_reply reply;
-	uint32_t action = !quiet  ? stays ? VCUDA_RESTORE_BUSY : VCUDA_RESTORE_GOES_ON
-			  : stays ? VCUDA_RESTORE_STAYS
-				  : VCUDA_RESTORE_QUIET;
-	int err = ask(t, action, &reply);
-
-	if (err == -EIO)
-		err = open_dialog(t);
-	else
-		return err;
-	return err ? err : ask(t, action, &reply);
 }
 
 /* ---- both ways ---- */
@@ -471,7 +408,7 @@ static int confirm(struct client_local *t)
 		if (err != -EAGAIN)
 			return err;
 		if (i % SAY_MS == SAY_MS - 1)
-			ask(t, VCUDA_RESTORE_LOOK, &reply);
+			client_local_ask(t, VCUDA_RESTORE_LOOK, &reply);
 		nap();
 	}
 	return -ETIMEDOUT;
@@ -481,14 +418,14 @@ static int confirm(struct client_local *t)
 static int ask_for_token(struct client_local *t, struct vcuda_restore_reply *reply)
 {
 	struct vcuda_restore_reply now;
-	int err = ask(t, VCUDA_RESTORE_DETACH, reply);
+	int err = client_local_ask(t, VCUDA_RESTORE_DETACH, reply);
 
 	for (unsigned int i = 0; err == -EAGAIN && i < TOKEN_MS; i++) {
-		if (ask(t, VCUDA_RESTORE_LOOK, &now) ||
+		if (client_local_ask(t, VCUDA_RESTORE_LOOK, &now) ||
 		    (now.head.state & ~VCUDA_PROCESS_STEP) != VCUDA_PROCESS_CHECKPOINTED)
 			return err;
 		nap();
-		err = ask(t, VCUDA_RESTORE_DETACH, reply);
+		err = client_local_ask(t, VCUDA_RESTORE_DETACH, reply);
 	}
 	return err;
 }
@@ -496,7 +433,7 @@ static int ask_for_token(struct client_local *t, struct vcuda_restore_reply *rep
 static int take_token(struct client_local *t)
 {
 	struct vcuda_restore_reply reply;
-	int err = open_dialog(t);
+	int err = client_local_open_dialog(t);
 
 	if (!err)
 		err = ask_for_token(t, &reply);
@@ -516,11 +453,11 @@ static int detach(struct client_local *t)
 		return err ? err : -EAGAIN;
 	err = check_all(t);
 	if (!err)
-		err = ask(t, VCUDA_RESTORE_COPIES, &reply);
+		err = client_local_ask(t, VCUDA_RESTORE_COPIES, &reply);
 	if (err)
 		return err;
 	/* The copies may take longer than vcudad waits for a word. */
-	local_end(&t->base);
+	client_local_end_dialog(t);
 	err = own_all(t);
 	/* The limit of locked memory gives it, too. */
 	return err == -EAGAIN ? -ENOMEM : err ? err : take_token(t);
@@ -556,7 +493,7 @@ static int local_attach(struct client_transport *transport)
 {
 	struct client_local *t = of(transport);
 	struct vcuda_restore_reply reply;
-	int err = has_descriptors(t) ? ask(t, VCUDA_RESTORE_ATTACH, &reply) : -EMFILE;
+	int err = has_descriptors(t) ? client_local_ask(t, VCUDA_RESTORE_ATTACH, &reply) : -EMFILE;
 
 	if (err)
 		return err;
@@ -578,9 +515,14 @@ static void local_drop(struct client_transport *transport)
 	vcuda_own_descriptor_close(&t->reserve);
 }
 
+static void local_end(struct client_transport *t)
+{
+	client_local_end_dialog(of(t));
+}
+
 const struct client_detaching client_local_detaching = {
-	.look = local_look,
-	.tell = local_tell,
+	.look = client_local_look,
+	.tell = client_local_tell,
 	.hold = local_hold,
 	.let_go = local_let_go,
 	.detach = local_detach,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local transport, for transport-local.c and detach-local.c. */
+/* The local transport, for transport-local.c, detach-local.c and dialog-local.c. */
 #ifndef VCUDA_TRANSPORT_LOCAL_H
 #define VCUDA_TRANSPORT_LOCAL_H
 
@@ -51,6 +51,18 @@ void client_local_make_reserve(struct client_local *t);
 void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
 			       const struct client_file_id *file);
 void client_local_forget_mapping(struct client_local *t, void *address);
+
+/*
+ * The restore thread's dialog with vcudad, which client_local_end_dialog() ends. -EIO: there is none, or it is broken;
+ * that says nothing about the session. client_local_ask(): 0 or what vcudad says.
+ */
+int client_local_open_dialog(struct client_local *t);
+int client_local_ask(struct client_local *t, uint32_t action, struct vcuda_restore_reply *reply);
+void client_local_end_dialog(struct client_local *t);
+
+/* As struct client_detaching has them. */
+int client_local_look(struct client_transport *t, uint32_t *state);
+int client_local_tell(struct client_transport *t, bool quiet, bool stays);
 
 extern const struct client_detaching client_local_detaching;
 
