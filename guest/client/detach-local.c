@@ -112,13 +112,28 @@ static bool is_visit(VISIT which)
 	return (which == postorder || which == leaf) && !walk.err;
 }
 
+/* Only the worker's channel says that the session is lost, or that the worker has given a mapping up. */
+static int own_error(int err)
+{
+	switch (err) {
+	case -EBADF:
+	case -ECONNRESET:
+	case -ENODEV:
+	case -ENOENT:
+	case -EPIPE:
+		return -EIO;
+	default:
+		return err;
+	}
+}
+
 /* Its descriptor has no number of the application's. */
 static int begin_scan(void)
 {
 	int guarded = vcuda_own_descriptor_guard(), err = client_map_scan_begin(&walk.scan);
 
 	vcuda_own_descriptor_unguard(guarded);
-	return err;
+	return own_error(err);
 }
 
 /* By increasing addresses. */
@@ -145,7 +160,7 @@ static bool is_as_shared(const struct mapping *m)
 /* Why is_as_shared() has not found it. */
 static int not_found(void)
 {
-	return walk.scan.err ? walk.scan.err : -EOPNOTSUPP;
+	return walk.scan.err ? own_error(walk.scan.err) : -EOPNOTSUPP;
 }
 
 static void look_at(const void *node, VISIT which, int depth)
@@ -160,11 +175,25 @@ static void look_at(const void *node, VISIT which, int depth)
 	walk.missing += client_missing_memory((void *)m->address, m->bytes);
 }
 
-/* As before, a forked child has the memory that the application has registered. */
-static int replace(const struct mapping *m, size_t from, size_t bytes, int file, uint64_t offset)
+static struct client_file_id id_of(const struct vcuda_own_descriptor *file)
 {
-	return client_shared_pages_replace((char *)m->address + from, bytes, file, offset,
-					   m->pages == CLIENT_MAPPING_RESTORE_PAGES);
+	return (struct client_file_id){file->device, file->inode};
+}
+
+/* The application may close all descriptors meanwhile, or put a file of its own in the place of this one. */
+static int replace_part(void *address, size_t bytes, const struct vcuda_own_descriptor *file, uint64_t offset,
+			bool forks)
+{
+	if (!vcuda_own_descriptor_is_there(file))
+		return -EIO;
+	return own_error(client_shared_pages_replace(address, bytes, file->fd, offset, forks));
+}
+
+/* As before, a forked child has the memory that the application has registered. */
+static int replace(const struct mapping *m, size_t from, size_t bytes, const struct vcuda_own_descriptor *file,
+		   uint64_t offset)
+{
+	return replace_part((char *)m->address + from, bytes, file, offset, m->pages == CLIENT_MAPPING_RESTORE_PAGES);
 }
 
 static void make_own(const void *node, VISIT which, int depth)
@@ -181,7 +210,7 @@ static void make_own(const void *node, VISIT which, int depth)
 	t->own_bytes += m->bytes;
 	for (size_t part; !walk.err && m->own < m->bytes; m->own += walk.err ? 0 : part) {
 		part = m->bytes - m->own < CLIENT_SHARED_PART ? m->bytes - m->own : CLIENT_SHARED_PART;
-		walk.err = replace(m, m->own, part, t->own_file, m->offset + m->own);
+		walk.err = replace(m, m->own, part, &t->file, m->offset + m->own);
 	}
 }
 
@@ -216,7 +245,7 @@ static int make_area_own(struct client_local *t)
 
 		/* A part of it that is the process's own makes it such one. */
 		t->area_is_own = true;
-		err = client_shared_pages_replace((char *)t->base.shm + done, part, t->own_file, done, false);
+		err = replace_part((char *)t->base.shm + done, part, &t->file, done, false);
 		if (err)
 			return err;
 	}
@@ -239,29 +268,29 @@ static int check_all(struct client_local *t)
 	return is_there_room(t->own_bytes + walk.missing) ? 0 : -ENOMEM;
 }
 
-static int make_file(void)
+static int make_file(struct client_local *t)
 {
 	int guarded = vcuda_own_descriptor_guard(), fd = memfd_create("checkpointed", MFD_CLOEXEC), err = -errno;
 
+	if (fd >= 0)
+		err = vcuda_own_descriptor_take(&t->file, fd);
 	vcuda_own_descriptor_unguard(guarded);
-	return fd < 0 ? err : fd;
+	return err;
 }
 
 static int own_all(struct client_local *t)
 {
-	int fd = make_file(), err;
+	int err = make_file(t);
 
-	if (fd < 0)
-		return fd;
-	t->own_file = fd;
-	t->own = client_file_id(fd);
+	if (err)
+		return err;
+	t->own = id_of(&t->file);
 	err = make_area_own(t);
 	if (!err)
 		err = walk_mappings(t, make_own);
 	client_shared_pages_end();
 	/* A child that is forked meanwhile has it open, or not. */
-	t->own_file = -1;
-	close(fd);
+	vcuda_own_descriptor_close(&t->file);
 	return err;
 }
 
@@ -278,22 +307,34 @@ static void leave(struct mapping *m)
 	m->is_unfit = true;
 }
 
-static int share(struct mapping *m)
+/* To t->file: what the worker has of the mapping. */
+static int request_file(struct client_local *t, const struct mapping *m)
 {
 	struct vcuda_channel_message request = {
 		.type = VCUDA_CHANNEL_MAPPING_SHARE, .address = m->address, .length = m->bytes};
-	int memfd, err = client_local_exchange(walk.t, &request, -1, &memfd, 1);
+	int guarded = vcuda_own_descriptor_guard(), fd, err = client_local_exchange(t, &request, -1, &fd, 1);
+
+	if (!err)
+		err = vcuda_own_descriptor_take(&t->file, fd);
+	vcuda_own_descriptor_unguard(guarded);
+	return err;
+}
+
+static int share(struct mapping *m)
+{
+	struct client_local *t = walk.t;
+	int err = request_file(t, m);
 
 	if (err)
 		return err;
-	m->file = client_file_id(memfd);
+	m->file = id_of(&t->file);
 	while (!err && m->own) {
 		size_t from = (m->own - 1) / CLIENT_SHARED_PART * CLIENT_SHARED_PART;
 
-		err = replace(m, from, m->own - from, memfd, from);
+		err = replace(m, from, m->own - from, &t->file, from);
 		m->own = err ? m->own : from;
 	}
-	close(memfd);
+	vcuda_own_descriptor_close(&t->file);
 	return err;
 }
 
@@ -307,7 +348,7 @@ static void share_again(const void *node, VISIT which, int depth)
 	if (client_map_scan_covers(&walk.scan, (void *)m->address, m->own, &walk.t->own, m->offset))
 		walk.err = share(m);
 	else if (walk.scan.err)
-		walk.err = walk.scan.err;
+		walk.err = own_error(walk.scan.err);
 	else
 		leave(m);
 	/* The worker has given its memory up. */
@@ -326,7 +367,7 @@ static int look_for_own_file(struct client_local *t)
 		return err;
 	t->own = client_map_scan_file(&walk.scan, t->base.shm);
 	client_map_scan_end(&walk.scan);
-	return walk.scan.err;
+	return own_error(walk.scan.err);
 }
 
 static int map_area(struct client_local *t, const int fds[2])
@@ -339,7 +380,7 @@ static int map_area(struct client_local *t, const int fds[2])
 		close(fds[1]);
 	if (!err &&
 	    mmap(t->base.shm, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fds[0], 0) == MAP_FAILED)
-		err = -errno;
+		err = own_error(-errno);
 	if (!err)
 		madvise(t->base.shm, VCUDA_SHM_BYTES, MADV_DONTFORK);
 	close(fds[0]);

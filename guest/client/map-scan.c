@@ -11,21 +11,30 @@
 
 int client_map_scan_begin(struct client_map_scan *scan)
 {
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
 	scan->at = scan->end = 0;
 	scan->err = 0;
 	scan->has_entry = false;
-	scan->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	return scan->fd < 0 ? -errno : 0;
+	scan->file.fd = -1;
+	return fd < 0 ? -errno : vcuda_own_descriptor_take(&scan->file, fd);
 }
 
 void client_map_scan_end(struct client_map_scan *scan)
 {
-	if (scan->fd >= 0)
-		close(scan->fd);
-	scan->fd = -1;
+	vcuda_own_descriptor_close(&scan->file);
 }
 
 /* ---- lines ---- */
+
+/* The number of bytes, 0 at the end, or -1 with errno. */
+static ssize_t read_file(const struct client_map_scan *scan, char *to, size_t size)
+{
+	if (vcuda_own_descriptor_is_there(&scan->file))
+		return read(scan->file.fd, to, size);
+	errno = EIO;
+	return -1;
+}
 
 /* Appends to the text. False: there is no more, or no room. */
 static bool read_more(struct client_map_scan *scan)
@@ -38,7 +47,7 @@ static bool read_more(struct client_map_scan *scan)
 	if (scan->end == sizeof(scan->text))
 		return false;
 	do {
-		bytes = read(scan->fd, scan->text + scan->end, sizeof(scan->text) - scan->end);
+		bytes = read_file(scan, scan->text + scan->end, sizeof(scan->text) - scan->end);
 	} while (bytes < 0 && errno == EINTR);
 	if (bytes < 0)
 		scan->err = -errno;

@@ -11,13 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/own-descriptor.h"
+
 struct client_file_id {
 	dev_t device;
 	ino_t inode; /* 0: no file */
 };
 
 struct client_map_scan {
-	int fd;
+	struct vcuda_own_descriptor file;
 	int err;        /* -errno: the text could not be read to its end, and what was not found may be there */
 	size_t at, end; /* in `text` */
 	bool has_entry;

@@ -294,7 +294,7 @@ static int local_open(struct client_transport **transport, const char *where)
 	if (!t)
 		return -ENOMEM;
 	t->base.ops = &client_transport_local;
-	t->socket.fd = t->doorbell.fd = t->reserve.fd = t->dialog.fd = t->own_file = -1;
+	t->socket.fd = t->doorbell.fd = t->reserve.fd = t->dialog.fd = t->file.fd = -1;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->reserve_lock, NULL);
 	pthread_mutex_init(&t->mappings_lock, NULL);
@@ -558,8 +558,7 @@ static int local_mapping_release(struct client_transport *t, void *address, size
 static void local_forked(struct client_transport *t)
 {
 	pthread_mutex_init(&of(t)->mappings_lock, NULL);
-	if (of(t)->own_file >= 0)
-		close(of(t)->own_file);
+	vcuda_own_descriptor_close(&of(t)->file);
 	vcuda_own_descriptor_close(&of(t)->dialog);
 	vcuda_own_descriptor_close(&of(t)->socket);
 	vcuda_own_descriptor_close(&of(t)->doorbell);

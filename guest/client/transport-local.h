@@ -31,10 +31,10 @@ struct client_local {
 	struct vcuda_own_descriptor dialog; /* with vcudad */
 	uint8_t token[VCUDA_TOKEN_BYTES];   /* of a detached session */
 	bool detached;
-	bool area_is_own;          /* the shared area is the process's own memory */
-	int own_file;              /* while memory becomes the process's own; else -1 */
-	uint64_t own_bytes;        /* of it that are in use */
-	struct client_file_id own; /* the same file, which has no descriptor any more */
+	bool area_is_own;                 /* the shared area is the process's own memory */
+	struct vcuda_own_descriptor file; /* of which memory is made, while that is so */
+	uint64_t own_bytes;               /* of it that are in use */
+	struct client_file_id own;        /* the same file, which has no descriptor any more */
 };
 
 /* One request, with the descriptor `sent` unless that is -1, and its reply, whose descriptors go to fds[wanted]. */

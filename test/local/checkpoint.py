@@ -198,7 +198,7 @@ def replace(p):
     check(p.stdout.readline() == "replaced\n", "the memory is not replaced")
 
 
-NUMBERS = struct.Struct("iii")
+NUMBERS = struct.Struct("iiii")
 
 
 class Pages:
@@ -213,8 +213,8 @@ class Pages:
         preload = {"LD_PRELOAD": build("test/local/slow-pages.so"), "VCUDA_TEST_PAGES": path}
         self.program = start(d, *arguments, env=dict(d.env, **preload))
 
-    def be(self, naps=0, before_failure=0, failures=0):
-        NUMBERS.pack_into(self.numbers, 0, naps, before_failure, failures)
+    def be(self, naps=0, before_failure=0, failures=0, closes=False):
+        NUMBERS.pack_into(self.numbers, 0, naps, before_failure, failures, closes)
 
     def fails(self):
         return NUMBERS.unpack_from(self.numbers)[2] > 0
@@ -247,17 +247,17 @@ def failing_copies():
     with paused_daemon() as d, tempfile.TemporaryDirectory() as directory:
         failing = Pages(d, directory)
         p = failing.program
-        for before, failures in (0, 1), (7, 1), (242, 1), (250, 1), (250, 3):
-            failing.be(before_failure=before, failures=failures)
+        for before, failures, closes in (0, 1, False), (7, 1, False), (242, 1, False), (250, 1, False), (250, 3, False), (7, 1, True), (250, 3, True):
+            failing.be(before_failure=before, failures=failures, closes=closes)
             act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED)
             check(d.state_of(p) == "checkpointed", d.state_of(p))
             act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
             check(not failing.fails(), f"{before} calls were not made")
             works(p)
-        for before in 0, 5:
+        for before, closes in (0, False), (5, False), (0, True), (5, True):
             act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
             check(d.state_of(p) == "detached", d.state_of(p))
-            failing.be(before_failure=before, failures=3)
+            failing.be(before_failure=before, failures=3, closes=closes)
             act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
             check(not failing.fails(), f"{before} calls were not made")
             works(p)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For LD_PRELOAD: fallocate(), with which libcuda takes the pages that it exchanges, is slow, or fails. The file that
- * VCUDA_TEST_PAGES names has the numbers below, and the test changes them.
+ * For LD_PRELOAD: fallocate(), with which libcuda takes the pages that it exchanges, is slow, or fails, or the program
+ * closes the descriptor meanwhile. The file that VCUDA_TEST_PAGES names has the numbers below, and the test changes
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@ struct numbers {
 	int32_t naps;           /* microseconds for each call */
 	int32_t before_failure; /* calls that succeed */
 	int32_t failures;       /* calls that fail then */
+	int32_t closes;         /* not 0: these calls find their descriptor closed */
 };
 
 static volatile struct numbers *numbers;
@@ -40,7 +42,9 @@ int fallocate(int fd, int mode, off_t offset, off_t bytes)
 	} else if (numbers->failures) {
 		numbers->failures--;
 		errno = ENOSPC;
-		return -1;
+		if (!numbers->closes)
+			return -1;
+		close(fd);
 	}
 	return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
 }

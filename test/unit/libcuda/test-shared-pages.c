@@ -229,16 +229,25 @@ static void test_broken_scan(void **state)
 	char *p = map(one);
 	struct client_file_id file = client_file_id(one);
 	static struct client_map_scan scan;
+	int other;
 
 	assert_int_equal(client_map_scan_begin(&scan), 0);
 	assert_false(client_map_scan_covers(&scan, (void *)4096, 4096, &file, 0));
 	assert_int_equal(scan.err, 0);
 	client_map_scan_end(&scan);
 	assert_int_equal(client_map_scan_begin(&scan), 0);
-	close(scan.fd);
+	close(scan.file.fd);
 	assert_false(client_map_scan_covers(&scan, p, BYTES, &file, 0));
 	assert_true(scan.err < 0);
 	client_map_scan_end(&scan);
+	/* A file of the application's has the number: it is not read, and not closed. */
+	assert_int_equal(client_map_scan_begin(&scan), 0);
+	other = scan.file.fd;
+	assert_int_equal(dup2(one, other), other);
+	assert_false(client_map_scan_covers(&scan, p, BYTES, &file, 0));
+	assert_true(scan.err < 0);
+	client_map_scan_end(&scan);
+	assert_int_equal(close(other), 0);
 	munmap(p, BYTES);
 	close(one);
 }
