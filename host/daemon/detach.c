@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -19,6 +20,9 @@
 /* An owner runs another program so long at most until it counts as ended. */
 #define LOOK_MS 2000
 
+/* A look at a thread takes microseconds, in which nobody else is served. The restore thread is among the oldest. */
+#define MOST_THREADS 64u
+
 static struct daemon_worker *worker_of(struct daemon_detach *detach)
 {
 	return container_of(detach, struct daemon_worker, detach);
@@ -30,30 +34,60 @@ static void forget_owner(struct daemon_detach *d)
 	if (d->owner >= 0)
 		close(d->owner);
 	d->owner = -1;
+	d->thread = 0;
 }
 
-/* The thread's name is that of guest/client/restore.h. An owner whose threads cannot be seen has it. */
-static bool has_restore_thread(const struct daemon_worker *w)
+/* The thread's name is that of guest/client/restore.h. */
+static bool is_restore_thread(uint32_t process, const char *thread)
 {
 	char path[300], name[32];
-	struct dirent *entry;
-	bool has = false;
-	DIR *threads;
 	FILE *file;
+	bool is;
 
+	snprintf(path, sizeof(path), "/proc/%u/task/%s/comm", process, thread);
+	file = fopen(path, "re");
+	is = file && fgets(name, sizeof(name), file) && !strcmp(name, VCUDA_RESTORE_THREAD "\n");
+	if (file)
+		fclose(file);
+	return is;
+}
+
+/* Its number, or 0 if none of the first threads has the name. *all: there are no others. */
+static uint32_t find_restore_thread(uint32_t process, DIR *threads, bool *all)
+{
+	struct dirent *entry;
+	unsigned int count = 0;
+
+	*all = true;
+	while ((entry = readdir(threads))) {
+		if (*entry->d_name == '.')
+			continue;
+		*all = ++count <= MOST_THREADS;
+		if (!*all)
+			break;
+		if (is_restore_thread(process, entry->d_name))
+			return (uint32_t)strtoul(entry->d_name, NULL, 10);
+	}
+	return 0;
+}
+
+/* An owner whose threads cannot be seen, or that has too many to look at all, has it. */
+static bool has_restore_thread(struct daemon_worker *w)
+{
+	char path[32];
+	DIR *threads;
+	bool all;
+
+	snprintf(path, sizeof(path), "%u", w->detach.thread);
+	if (w->detach.thread && is_restore_thread(w->guest.pid, path))
+		return true;
 	snprintf(path, sizeof(path), "/proc/%u/task", w->guest.pid);
 	threads = opendir(path);
 	if (!threads)
 		return true;
-	while (!has && (entry = readdir(threads))) {
-		snprintf(path, sizeof(path), "/proc/%u/task/%s/comm", w->guest.pid, entry->d_name);
-		file = *entry->d_name == '.' ? NULL : fopen(path, "re");
-		has = file && fgets(name, sizeof(name), file) && !strcmp(name, VCUDA_RESTORE_THREAD "\n");
-		if (file)
-			fclose(file);
-	}
+	w->detach.thread = find_restore_thread(w->guest.pid, threads, &all);
 	closedir(threads);
-	return has;
+	return w->detach.thread || !all;
 }
 
 static void owner_ended(struct daemon_detach *d)

@@ -3,7 +3,8 @@
  * Workers of local processes that are checkpointed, and hold no connection meanwhile (protocol/ipc/process.h). A
  * detached worker belongs to who has its token. It counts as any other worker, for all quotas, and ends with its owner:
  * `keep_detached` seconds after the owner's end, unless another process of the user has claimed it by then. The owner
- * has ended, too, if it has no restore thread any more: it runs another program, which does not have the token.
+ * has ended, too, if it has no restore thread any more: it runs another program, which does not have the token. One
+ * that has more than 64 threads, none of the first of which is the restore thread, counts as living.
  *
  * What comes from a process is hostile. No call blocks. All functions belong to the loop's thread.
  */

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import struct
+import threading
 import unittest
 
 import puppet
@@ -363,55 +364,95 @@ class Own(Case):
         self.assertEqual(self.claim(token)[1], -errno.ENOENT)
 
 
-class Gone(Case):
+class OwnerCase(Case):
+    """With processes of their own, which detach."""
+
+    def start_owner(self, goes_on, prepare=lambda: None):
+        """Returns the process's number and socket, its worker and the token. It goes on where it is told to."""
+        parent, child = socket.socketpair()
+        process = os.fork()
+        if not process:
+            with contextlib.suppress(Exception):
+                self.be_owner(child, prepare)
+                child.recv(5)
+                goes_on()
+            os._exit(1)
+        child.close()
+        parent.settimeout(vmm.LIMIT)
+        self.addCleanup(parent.close)
+        # The worker of this test would end with the last descriptor of its connection.
+        _, kept, _, _ = socket.recv_fds(parent, 10, 1)
+        self.addCleanup(os.close, kept[0])
+        worker = puppet.Worker(self.end)
+        self.addCleanup(worker.close)
+        self.holder.pid = process
+        self.checkpoint(worker)
+        parent.send(struct.pack('<I', worker.pid))
+        worker.answer(DETACH_CHANNEL)
+        token = parent.recv(16)
+        self.reaches(CHECKPOINTED, IS_DETACHED)
+        return process, parent, worker, token
+
+    def be_owner(self, end, prepare):
+        client = vmm.Client(self.daemon)
+        self.kept = client  # as long as the process
+        socket.send_fds(end, [b'client'], [client.socket.fileno()])
+        worker, = struct.unpack('<I', end.recv(4))
+        prepare()
+        own = Connection(self.daemon)
+        token = own.ask(DETACH, worker)[4]
+        own.close()
+        end.send(token)
+
+    def workers(self):
+        return [int(p['worker']) for p in self.daemon.status().get('process', [])]
+
+
+def end_process(process):
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+
+
+def begin_program():
+    os.execvp('sleep', ['sleep', '1000'])
+
+
+def become_crowd():
+    """Many threads, none of which is the restore thread."""
+    with open('/proc/self/comm', 'w', encoding='utf-8') as f:
+        f.write('crowd')
+    for _ in range(100):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+class Crowd(OwnerCase):
+    options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '0')
+
+    def test_many_threads(self):
+        """They are not all looked at, and the process counts as living. A look at the second one comes later."""
+        crowd, _, worker, _ = self.start_owner(signal.pause, become_crowd)
+        self.addCleanup(end_process, crowd)
+        process, end, other, _ = self.start_owner(begin_program)
+        self.addCleanup(end_process, process)
+        self.assertEqual(sorted(self.workers()), sorted([worker.pid, other.pid]))
+        end.send(b'begin')
+        self.assertTrue(wait(lambda: other.pid not in self.workers()), self.daemon.log())
+        self.assertEqual(self.workers(), [worker.pid])
+
+
+class Gone(OwnerCase):
     """The process ends while it is checkpointed."""
     options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '3')
 
     def setUp(self):
         super().setUp()
-        parent, child = socket.socketpair()
-        self.process = os.fork()
-        if not self.process:
-            with contextlib.suppress(Exception):
-                self.be_process(child)
-            os._exit(1)
-        child.close()
-        self.process_end = parent
-        self.process_end.settimeout(vmm.LIMIT)
-        self.addCleanup(parent.close)
+        self.process, self.process_end, self.a, self.token = self.start_owner(begin_program)
         self.addCleanup(self.end_process)
-        # The worker of this test would end with the last descriptor of its connection.
-        _, kept, _, _ = socket.recv_fds(parent, 10, 1)
-        self.addCleanup(os.close, kept[0])
-        self.a = puppet.Worker(self.end)
-        self.addCleanup(self.a.close)
-        self.holder.pid = self.process
-        self.checkpoint(self.a)
-        self.process_end.send(struct.pack('<I', self.a.pid))
-        self.a.answer(DETACH_CHANNEL)
-        self.token = self.process_end.recv(16)
-        self.reaches(CHECKPOINTED, IS_DETACHED)
-
-    def be_process(self, end):
-        client = vmm.Client(self.daemon)
-        socket.send_fds(end, [b'client'], [client.socket.fileno()])
-        worker, = struct.unpack('<I', end.recv(4))
-        own = Connection(self.daemon)
-        token = own.ask(DETACH, worker)[4]
-        own.close()
-        end.send(token)
-        end.recv(5)
-        os.execvp('sleep', ['sleep', '1000'])
-        client.close()
 
     def end_process(self):
         if self.process:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
+            end_process(self.process)
         self.process = 0
-
-    def workers(self):
-        return [int(p['worker']) for p in self.daemon.status().get('process', [])]
 
     def test_nobody_comes(self):
         self.assertEqual(self.workers(), [self.a.pid])

@@ -50,6 +50,7 @@ struct daemon_detach {
 	struct daemon_source owner_source;
 	struct daemon_timer timer; /* from the owner's end on */
 	int owner;                 /* a pidfd; -1: the owner has ended, or the worker is not detached */
+	uint32_t thread;           /* its restore thread; 0: not found yet */
 	unsigned int keep;         /* seconds */
 	uint32_t flags;            /* VCUDA_PROCESS_QUIET, ... as the process says, and VCUDA_PROCESS_DETACHED */
 	bool has_token;
