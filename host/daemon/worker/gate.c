@@ -101,7 +101,7 @@ void daemon_gate_tell(struct daemon_gate *gate, enum vcuda_gate_type type, int f
 	if (gate->waits)
 		gate->stays = type == VCUDA_GATE_ATTACH;
 	else
-		ask(gate, type, file, gate->ms);
+		ask(gate, type, file, move_ms());
 }
 
 static bool is_of_channel(uint32_t type)
@@ -249,7 +249,7 @@ void daemon_gate_step(struct daemon_gate *gate)
 	gate->holds &= !is_hold_reached(gate);
 	if (gate->stays && !gate->waits) {
 		gate->stays = false;
-		ask(gate, VCUDA_GATE_ATTACH, -1, gate->ms);
+		ask(gate, VCUDA_GATE_ATTACH, -1, move_ms());
 		return;
 	}
 	if (gate->wanted == gate->level)

@@ -31,7 +31,8 @@ bool daemon_gate_is_busy(const struct daemon_gate *gate);
 
 /*
  * Sends VCUDA_GATE_DETACH or ATTACH with a descriptor, which stays the caller's, or -1, through a gate that is not
- * busy. ATTACH without a descriptor may also wait until the gate is not busy. A worker that does not answer is killed.
+ * busy. ATTACH without a descriptor may also wait until the gate is not busy. A worker that does not answer is killed,
+ * but not before its memory could have moved: a host that is short of memory is slow.
  */
 void daemon_gate_tell(struct daemon_gate *gate, enum vcuda_gate_type type, int file);
 
