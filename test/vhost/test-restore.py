@@ -16,6 +16,7 @@ from vmm import wait
 
 CLOSE, OPEN, RELEASE, RESTORE = range(1, 5)
 DETACH_CHANNEL, ATTACH_CHANNEL = 6, 7  # enum vcuda_gate_type
+OUT_OF_MEMORY = 3  # enum vcuda_gate_state
 GET, LOCK, CHECKPOINT, RESTORE_PROCESS, UNLOCK = range(5)  # enum vcuda_process_action
 LOOK, QUIET, BUSY, STAYS, GOES_ON, DETACH, CLAIM, ATTACH, COPY = range(0x100, 0x109)  # enum vcuda_restore_action
 RUNNING, LOCKED, CHECKPOINTED, STEP = 0, 1, 2, 0x100
@@ -347,6 +348,17 @@ class Own(Case):
         # The numbers of one size mean nothing in the other one.
         self.assertEqual(own.act(DETACH)[0], -errno.EINVAL)
         own.close()
+
+    def test_the_worker_gets_no_channel(self):
+        """It has no process any more, and would wait for ever."""
+        a = self.worker()
+        self.checkpoint(a)
+        token = self.detach(a)
+        self.step(RESTORE_PROCESS, a, RESTORE, LOCKED, IS_DETACHED)
+        own, status = self.claim(token)
+        self.assertEqual((status, own.ask(ATTACH, token=token)[0]), (0, 0))
+        os.close(a.answer(ATTACH_CHANNEL, OUT_OF_MEMORY))
+        self.assertTrue(wait(lambda: not self.daemon.status().get('process')), self.daemon.log())
 
     def test_the_worker_ends_meanwhile(self):
         a = self.worker()

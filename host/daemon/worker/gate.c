@@ -67,6 +67,11 @@ static uint64_t move_ms(void)
 
 /* ---- steps by the worker ---- */
 
+static bool is_of_channel(uint32_t type)
+{
+	return type == VCUDA_GATE_DETACH || type == VCUDA_GATE_ATTACH;
+}
+
 /* `file`: a descriptor that goes with the message; -1: none. */
 static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, uint64_t ms)
 {
@@ -84,8 +89,8 @@ static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, u
 		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &file, sizeof(file));
 	}
 	/* The socket is empty. A worker that has ended is reaped soon; one without a socket becomes overdue. */
-	if (gate->fd >= 0)
-		sendmsg(gate->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (gate->fd >= 0 && sendmsg(gate->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && is_of_channel(type))
+		ms = 0;
 	gate->waits = true;
 	gate->sent = type;
 	daemon_timer_set(gate->loop, &gate->timer, ms + ANSWER_MS);
@@ -102,11 +107,6 @@ void daemon_gate_tell(struct daemon_gate *gate, enum vcuda_gate_type type, int f
 		gate->stays = type == VCUDA_GATE_ATTACH;
 	else
 		ask(gate, type, file, move_ms());
-}
-
-static bool is_of_channel(uint32_t type)
-{
-	return type == VCUDA_GATE_DETACH || type == VCUDA_GATE_ATTACH;
 }
 
 /* ---- steps by the driver ---- */
@@ -375,6 +375,13 @@ static void take_answer(struct daemon_gate *gate, const struct vcuda_gate_messag
 							[VCUDA_GATE_SWAP] = DAEMON_GATE_CLOSED};
 
 	end_step(gate);
+	/* A worker that has not got its channel would wait for its process for ever. */
+	if (is_of_channel(m->type) && m->state != VCUDA_GATE_DONE) {
+		vcuda_log_peer("the worker of guest process %u cannot change its channel: it is killed",
+			       *gate->guest_pid);
+		gate->broken(gate);
+		return;
+	}
 	if (is_of_channel(m->type)) {
 		daemon_gate_step(gate);
 		return;
