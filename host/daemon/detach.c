@@ -171,7 +171,7 @@ int daemon_detach_begin(struct daemon_worker *w, const struct daemon_options *op
 	struct daemon_detach *d = &w->detach;
 	int status;
 
-	if (!daemon_detach_is_possible(w))
+	if (d->has_token || !daemon_detach_is_possible(w))
 		return -EAGAIN;
 	if (getrandom(d->token, sizeof(d->token), GRND_NONBLOCK) != sizeof(d->token))
 		return -EIO;
@@ -193,6 +193,8 @@ void daemon_detach_end(struct daemon_worker *w)
 	d->flags = VCUDA_PROCESS_DETACHED;
 	if (d->owner >= 0)
 		daemon_timer_set(w->loop, &d->timer, LOOK_MS);
+	else if (!d->timer.at)
+		owner_ended(d);
 }
 
 void daemon_detach_cancel(struct daemon_worker *w)

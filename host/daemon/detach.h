@@ -27,8 +27,8 @@ void daemon_detach_drop(struct daemon_worker *worker);
 bool daemon_detach_is_possible(const struct daemon_worker *worker);
 
 /*
- * The process of a checkpointed worker asks for the token. 0 or -errno: EAGAIN: the worker is not checkpointed, or
- * takes a step. Until daemon_detach_end() the worker is attached still.
+ * The process of a checkpointed worker asks for the token. 0 or -errno: EAGAIN: the worker is not checkpointed, takes a
+ * step, or has a token already. Until daemon_detach_end() the worker is attached still.
  */
 int daemon_detach_begin(struct daemon_worker *worker, const struct daemon_options *options);
 

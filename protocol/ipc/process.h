@@ -61,7 +61,7 @@ enum vcuda_restore_action {
 	/*
 	 * Of a checkpointed process: the reply has the token, and the worker outlives its channel once it answers
 	 * VCUDA_CHANNEL_DETACH so. The session is detached when this connection ends. EAGAIN: the process is not
-	 * checkpointed now.
+	 * checkpointed now, or another connection of its own has the token.
 	 */
 	VCUDA_RESTORE_DETACH,
 	VCUDA_RESTORE_CLAIM, /* with the token: as LOOK. ENOENT: there is no such session */

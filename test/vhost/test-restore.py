@@ -283,6 +283,22 @@ class Own(Case):
         self.reaches(CHECKPOINTED, IS_DETACHED)
         self.assertEqual(self.claim(token)[1], 0)
 
+    def test_two_connections(self):
+        """The first one that asks has the token, until the process stays attached."""
+        a = self.worker()
+        self.checkpoint(a)
+        own, other = Connection(self.daemon), Connection(self.daemon)
+        self.addCleanup(own.close)
+        self.addCleanup(other.close)
+        token = own.ask(DETACH, a.pid)[4]
+        a.answer(DETACH_CHANNEL)
+        self.assertEqual(other.ask(DETACH, a.pid)[0], -errno.EAGAIN)
+        other.close()
+        self.reaches(CHECKPOINTED)
+        own.close()
+        self.reaches(CHECKPOINTED, IS_DETACHED)
+        self.assertEqual(self.claim(token)[1], 0)
+
     def test_others_have_no_part(self):
         """Neither with the token, while the process lives, nor with a worker's number."""
         a = self.worker()
