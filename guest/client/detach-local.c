@@ -103,6 +103,7 @@ void client_local_forget_mapping(struct client_local *t, void *address)
 static struct {
 	struct client_local *t;
 	int err;
+	bool scans;       /* the scan has begun */
 	uint64_t missing; /* bytes of the worker's files that have no page yet, and get one when they are copied */
 	struct client_map_scan scan;
 } walk;
@@ -136,15 +137,24 @@ static int begin_scan(void)
 	return own_error(err);
 }
 
+/* The scan begins where it is needed first: a process that has no descriptor left may need none. */
+static bool covers(const struct mapping *m, size_t bytes, const struct client_file_id *file, uint64_t offset)
+{
+	if (!walk.scans)
+		walk.scan.err = begin_scan();
+	walk.scans = true;
+	return !walk.scan.err && client_map_scan_covers(&walk.scan, (void *)m->address, bytes, file, offset);
+}
+
 /* By increasing addresses. */
 static int walk_mappings(struct client_local *t, void (*visit)(const void *node, VISIT which, int depth))
 {
 	walk.t = t;
-	walk.err = begin_scan();
-	if (walk.err)
-		return walk.err;
+	walk.err = 0;
+	walk.scans = false;
 	twalk(t->mappings, visit);
-	client_map_scan_end(&walk.scan);
+	if (walk.scans)
+		client_map_scan_end(&walk.scan);
 	client_shared_pages_end();
 	return walk.err;
 }
@@ -154,7 +164,7 @@ static int walk_mappings(struct client_local *t, void (*visit)(const void *node,
 /* The application may have put other memory there, which is no business of ours. */
 static bool is_as_shared(const struct mapping *m)
 {
-	return client_map_scan_covers(&walk.scan, (void *)m->address, m->bytes, &m->file, 0);
+	return covers(m, m->bytes, &m->file, 0);
 }
 
 /* Why is_as_shared() has not found it. */
@@ -345,7 +355,7 @@ static void share_again(const void *node, VISIT which, int depth)
 	(void)depth;
 	if (!is_visit(which) || !m->own)
 		return;
-	if (client_map_scan_covers(&walk.scan, (void *)m->address, m->own, &walk.t->own, m->offset))
+	if (covers(m, m->own, &walk.t->own, m->offset))
 		walk.err = share(m);
 	else if (walk.scan.err)
 		walk.err = own_error(walk.scan.err);
@@ -407,11 +417,14 @@ static int share_area(struct client_local *t)
 static int local_gather(struct client_transport *transport)
 {
 	struct client_local *t = of(transport);
-	int err = share_area(t);
+	int err;
 
+	/* Its number may be the only one that is left. */
+	vcuda_own_descriptor_close(&t->reserve);
+	err = share_area(t);
 	if (!err)
 		err = walk_mappings(t, share_again);
-	if (!err && t->reserve.fd < 0)
+	if (!err)
 		client_local_make_reserve(t);
 	return err;
 }

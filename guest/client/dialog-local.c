@@ -34,17 +34,49 @@ int client_local_ask(struct client_local *t, uint32_t action, struct vcuda_resto
 	return bytes == sizeof(*reply) ? reply->head.status : -EIO;
 }
 
-void client_local_end_dialog(struct client_local *t)
+static int connect_dialog(struct client_local *t)
 {
-	vcuda_own_descriptor_close(&t->dialog);
+	return client_local_dialog(t->path[0] ? t->path : NULL, &t->dialog);
 }
 
+/* A thread that shares memory has it for a moment; no other thread has the lock while the process is quiet. */
+static bool give_up_reserve(struct client_local *t)
+{
+	if (pthread_mutex_trylock(&t->reserve_lock))
+		return false;
+	vcuda_own_descriptor_close(&t->reserve);
+	pthread_mutex_unlock(&t->reserve_lock);
+	return true;
+}
+
+static void take_reserve(struct client_local *t)
+{
+	if (pthread_mutex_trylock(&t->reserve_lock))
+		return;
+	if (t->reserve.fd < 0)
+		client_local_make_reserve(t);
+	pthread_mutex_unlock(&t->reserve_lock);
+}
+
+void client_local_end_dialog(struct client_local *t)
+{
+	int guarded = vcuda_own_descriptor_guard();
+
+	vcuda_own_descriptor_close(&t->dialog);
+	if (!t->detached)
+		take_reserve(t);
+	vcuda_own_descriptor_unguard(guarded);
+}
+
+/* A process that has no number left is locked: until it is not, its threads may wait for us, and close nothing. */
 int client_local_open_dialog(struct client_local *t)
 {
 	int guarded = vcuda_own_descriptor_guard(), err;
 
-	client_local_end_dialog(t);
-	err = client_local_dialog(t->path[0] ? t->path : NULL, &t->dialog);
+	vcuda_own_descriptor_close(&t->dialog);
+	err = connect_dialog(t);
+	if ((err == -EMFILE || err == -ENFILE) && give_up_reserve(t))
+		err = connect_dialog(t);
 	vcuda_own_descriptor_unguard(guarded);
 	return err ? -EIO : 0;
 }

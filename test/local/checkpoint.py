@@ -305,6 +305,22 @@ def without_descriptors():
         finish(p)
 
 
+def full_process():
+    """A process that opens all files that it may while it is locked is unlocked, and can be locked again."""
+    with paused_daemon() as d:
+        p = start(d, "fills")
+        _, hard = resource.prlimit(p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (1100, hard))
+        act(d, p, "lock", SUCCESS)
+        p.send_signal(signal.SIGUSR2)
+        check(p.stdout.readline() == "full\n", "the process is not full")
+        act(d, p, "unlock", SUCCESS)
+        works(p)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        finish(p)
+
+
 def hidden_thread():
     """A process whose restore thread is not found has not been restored, and can be later."""
     with paused_daemon() as d:
@@ -530,5 +546,5 @@ def detaching():
 
 
 def detaching_fails():
-    for part in slow_copies, failing_copies, without_address_space, without_descriptors, hidden_thread:
+    for part in slow_copies, failing_copies, without_address_space, without_descriptors, full_process, hidden_thread:
         part()

@@ -11,10 +11,11 @@
  * other memory in the place of registered memory when it gets SIGUSR2, and makes no CUDA call before its end. With
  * "clones" a child of which the C library knows nothing has its descriptors. With "signals" a thread of it takes
  * SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread another name when it gets SIGUSR2,
- * and the right one with the next. With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status 0: every
- * result was right; 2: a wrong result; 3: a CUDA error.
+ * and the right one with the next. With "fills" it opens as many files as it may when it gets SIGUSR2, and prints
+ * "full". With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status 0: every result was right; 2: a
+ * wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|grows MIB]
+ * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|grows MIB]
  */
 #include <pthread.h>
 #include <signal.h>
@@ -503,6 +504,8 @@ int main(int argc, char **argv)
 		clone_process();
 	if (!strcmp(how, "hides"))
 		hide_restore_thread();
+	if (!strcmp(how, "fills"))
+		fill_when_told();
 	if (argc > 2 && !strcmp(how, "grows"))
 		more_bytes = strtoull(argv[2], NULL, 10) << 20;
 	if (!strcmp(how, "waits"))

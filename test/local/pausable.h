@@ -16,6 +16,9 @@ void begin_to_take(void);
 /* Registers a function for the log, which makes a CUDA call for each line. */
 void listen_to_log(void);
 
+/* From now on SIGUSR2 has the process open as many files as it may, and prints "full". */
+void fill_when_told(void);
+
 /* How often it was taken. */
 int count_taken(void);
 
