@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The restore thread of a process, for cuCheckpointProcess*(). A process that is locked or unlocked, checkpointed or
- * restored does its part there, whatever its other threads do, a debugger's stop of these included:
+ * The restore thread of a process that was started with VCUDA_CHECKPOINT=detach, for cuCheckpointProcess*(). A process
+ * that is locked or unlocked, checkpointed or restored does its part there, whatever its other threads do, a debugger's
+ * stop of these included:
  *
  *   locked        its threads touch nothing of the session's, and other threads of the library have ended
  *   checkpointed  the session's descriptors are closed, and memory that was shared with the worker is the process's
@@ -22,7 +23,10 @@
 
 struct client_transport;
 
-/* Starts the thread for a transport that can be detached. Without memory for it the process is never detached. */
+/*
+ * Starts the thread for a transport that can be detached, if the user wants that (VCUDA_CHECKPOINT). Without memory for
+ * it the process is never detached.
+ */
 void client_restore_start(struct client_transport *t);
 
 /* Other threads of the library, which end while the process is locked. */

@@ -5,6 +5,8 @@
  *   VCUDA_SOCKET     vcudad's socket for the local transport (otherwise $XDG_RUNTIME_DIR/vcuda/socket, then
  *                    /run/vcuda/socket)
  *   VCUDA_LOG        0: no message on stderr
+ *   VCUDA_CHECKPOINT detach: a local process gives its session up while it is checkpointed (restore.h); keep: it does
+ *                    not, as without the variable
  */
 #include "session.h"
 

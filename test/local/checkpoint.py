@@ -21,6 +21,14 @@ SUCCESS, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, ILLEGAL_STATE, NOT_READ
 RUNNING, LOCKED, CHECKPOINTED = "state 0", "state 1", "state 2"
 
 
+@contextlib.contextmanager
+def detaching_daemon(*options):
+    """As paused_daemon(), for programs that give their connection up while they are checkpointed."""
+    with paused_daemon(*options) as d:
+        d.env = dict(d.env, VCUDA_CHECKPOINT="detach")
+        yield d
+
+
 def act(d, process, *steps, before=()):
     """Makes the steps, each an action and what it gives; `before`: actions that give nothing."""
     pid = getattr(process, "pid", process)
@@ -126,7 +134,7 @@ def rest(p):
 
 def nothing_is_held():
     """A checkpointed process has no descriptor, mapping or thread of ours but the restore thread, and then has all again."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         for arguments in (), ("copies",), ("writes",):
             p = start(d, *arguments)
             rest(p)
@@ -164,9 +172,21 @@ def stays(d, *arguments):
     finish(p)
 
 
+def keeps():
+    """A program that does not ask for it keeps all that it has, and has no thread for it."""
+    with paused_daemon() as d:
+        for how in {}, {"VCUDA_CHECKPOINT": ""}, {"VCUDA_CHECKPOINT": "keep"}:
+            d.env = dict(d.env, **how)
+            p = start(d)
+            act(d, p, "thread", NOT_SUPPORTED)
+            finish(p)
+            stays(d)
+        act(d, "self", "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED, "restore", SUCCESS, "unlock", SUCCESS)
+
+
 def what_cannot_be_given_up():
     """Memory that is shared with others, and stacks."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         stays(d, "adopts")
         stays(d, "listens")
         # The address sanitizer takes what lies around variables for no memory.
@@ -176,7 +196,7 @@ def what_cannot_be_given_up():
 
 def replaced_memory():
     """Memory that the program has put in the place of registered memory is the program's."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         before, meanwhile = start(d, "replaces"), start(d, "replaces")
         replace(before)
         act(d, before, "lock", SUCCESS, "checkpoint", SUCCESS)
@@ -222,7 +242,7 @@ class Pages:
 
 def slow_copies():
     """The process copies for longer than vcudad waits for a word, and is restored and unlocked meanwhile."""
-    with paused_daemon("--client-timeout", "1") as d, tempfile.TemporaryDirectory() as directory:
+    with detaching_daemon("--client-timeout", "1") as d, tempfile.TemporaryDirectory() as directory:
         slow = Pages(d, directory, "writes")
         p = slow.program
         slow.be(naps=5000)
@@ -244,7 +264,7 @@ def slow_copies():
 
 def failing_copies():
     """On the way out: the process stays attached. On the way back: it tries again."""
-    with paused_daemon() as d, tempfile.TemporaryDirectory() as directory:
+    with detaching_daemon() as d, tempfile.TemporaryDirectory() as directory:
         failing = Pages(d, directory)
         p = failing.program
         for before, failures, closes in (0, 1, False), (7, 1, False), (242, 1, False), (250, 1, False), (250, 3, False), (7, 1, True), (250, 3, True):
@@ -266,7 +286,7 @@ def failing_copies():
 
 def without_address_space():
     """A process that has all that it may have stays attached, or is detached and has its memory again."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "copies")
         for _ in range(2):
             act(d, p, "lock", SUCCESS)
@@ -286,7 +306,7 @@ def without_address_space():
 
 def without_descriptors():
     """A process that may have no more descriptors is detached, and has its session when it may have some again."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "copies")
         act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
         check(d.state_of(p) == "detached", d.state_of(p))
@@ -307,7 +327,7 @@ def without_descriptors():
 
 def full_process():
     """A process that opens all files that it may while it is locked is unlocked, and can be locked again."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "fills")
         _, hard = resource.prlimit(p.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (1100, hard))
@@ -323,7 +343,7 @@ def full_process():
 
 def hidden_thread():
     """A process whose restore thread is not found has not been restored, and can be later."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "hides")
         act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
         check(d.state_of(p) == "detached", d.state_of(p))
@@ -340,7 +360,7 @@ def hidden_thread():
 
 def with_copies_of_descriptors():
     """A child of the program has what the program has closed."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "clones")
         for _ in range(2):
             act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
@@ -352,7 +372,7 @@ def with_copies_of_descriptors():
 
 def signals():
     """Signals to the process that have the number of the restore thread's are the program's."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d, "signals")
         for sent in range(1, 101):
             os.kill(p.pid, signal.SIGRTMAX - 1)
@@ -372,7 +392,7 @@ def taken(p):
 
 def while_others_are_stopped():
     """As CRIU has it: between lock and unlock no thread but the restore thread runs."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d)
         for _ in range(3):
             act(d, p, "lock", SUCCESS)
@@ -387,7 +407,7 @@ def while_others_are_stopped():
 
 def order():
     """Each step needs the state that the one before leads to."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         program, neighbour = start(d), start(d)
         worker, = set(children(d.pid)) & {w["worker"] for w in d.processes() if w["pid"] == program.pid}
         act(d, program, "state", RUNNING, "unlock", ILLEGAL_STATE, "checkpoint", ILLEGAL_STATE, "restore", ILLEGAL_STATE,
@@ -412,7 +432,7 @@ def order():
 
 def with_operator():
     """What the operator pauses stays paused when the guest unlocks it, and the other way round."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d)
         act(d, p, "lock", SUCCESS)
         d.say("pause", "--release", p.pid)
@@ -438,7 +458,7 @@ def with_operator():
 
 def in_vain():
     """Work that does not end, processes that do not compute, and other users' processes."""
-    with paused_daemon("--allow-any-user") as d:
+    with detaching_daemon("--allow-any-user") as d:
         waits, other = start(d, "waits"), start(d)
         act(d, waits, "lock=300", NOT_READY, "state", RUNNING)
         works(other)
@@ -456,13 +476,13 @@ def in_vain():
 
 def of_itself():
     """A process may hold itself: its other calls wait, and those that hold it do not."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         act(d, "self", "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED, "restore", SUCCESS, "unlock", SUCCESS)
 
 
 def utility():
     """The table behind NVIDIA's program cuda-checkpoint: its options, its answers and its exit status."""
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d)
 
         def run(*arguments, status=0):
@@ -494,7 +514,7 @@ def utility():
 
 def ends():
     """A process that is held ends as any other. The session of one that was checkpointed stays for a while."""
-    with paused_daemon("--keep-detached", "0") as d:
+    with detaching_daemon("--keep-detached", "0") as d:
         for steps in ("lock", SUCCESS), ("lock", SUCCESS, "checkpoint", SUCCESS):
             p = start(d)
             act(d, p, *steps)
@@ -508,7 +528,7 @@ def ends():
         act(d, p, "restore", OPERATING_SYSTEM)
         p.wait(LIMIT)
         check(p.returncode == 3, f"the program ended with {p.returncode}")
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         p = start(d)
         act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
         worker = worker_of(d, p)
@@ -522,7 +542,7 @@ def ends():
 
 def at_random_moments():
     chance = random.Random(random_seed())
-    with paused_daemon() as d:
+    with detaching_daemon() as d:
         program, copies, writes = start(d), start(d, "copies"), start(d, "writes")
         for _ in range(TIMES // 2):
             for p in program, copies, writes:
@@ -541,7 +561,7 @@ def checkpoint():
 
 
 def detaching():
-    for part in nothing_is_held, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, signals:
+    for part in nothing_is_held, keeps, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, signals:
         part()
 
 

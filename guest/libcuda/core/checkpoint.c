@@ -98,7 +98,8 @@ CUresult libcuda_checkpoint_thread(int pid, int *thread)
 		return result;
 	found = client_restore_find(pid);
 	if (!found) {
-		vcuda_log("process %d has no restore thread: it is a process of a VM, or its libcuda.so.1 is older",
+		vcuda_log("process %d has no restore thread: it was not started with VCUDA_CHECKPOINT=detach, it is a "
+			  "process of a VM, or its libcuda.so.1 is older",
 			  pid);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
