@@ -38,9 +38,9 @@ static struct client_local *of(struct client_transport *t)
 	return (struct client_local *)t;
 }
 
-static void nap(void)
+static void nap(unsigned int ms)
 {
-	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
 }
 
 /* ---- mappings ---- */
@@ -463,7 +463,7 @@ static int confirm(struct client_local *t)
 			return err;
 		if (i % SAY_MS == SAY_MS - 1)
 			client_local_ask(t, VCUDA_RESTORE_LOOK, &reply);
-		nap();
+		nap(1);
 	}
 	return -ETIMEDOUT;
 }
@@ -478,19 +478,30 @@ static int ask_for_token(struct client_local *t, struct vcuda_restore_reply *rep
 		if (client_local_ask(t, VCUDA_RESTORE_LOOK, &now) ||
 		    (now.head.state & ~VCUDA_PROCESS_STEP) != VCUDA_PROCESS_CHECKPOINTED)
 			return err;
-		nap();
+		nap(1);
 		err = client_local_ask(t, VCUDA_RESTORE_DETACH, reply);
 	}
 	return err;
 }
 
+static int ask_in_dialog(struct client_local *t, struct vcuda_restore_reply *reply)
+{
+	int err = client_local_open_dialog(t);
+
+	return err ? err : ask_for_token(t, reply);
+}
+
+/* vcudad refuses who connects too often, and the copies have been made. A dialog that broke may have had the token. */
 static int take_token(struct client_local *t)
 {
 	struct vcuda_restore_reply reply;
-	int err = client_local_open_dialog(t);
+	int err = ask_in_dialog(t, &reply);
 
-	if (!err)
-		err = ask_for_token(t, &reply);
+	for (unsigned int i = 0; err == -EIO && i < TOKEN_MS / SAY_MS; i++) {
+		nap(SAY_MS);
+		err = ask_in_dialog(t, &reply);
+		err = err == -EAGAIN ? -EIO : err;
+	}
 	if (err)
 		return err;
 	memcpy(t->token, reply.token, sizeof(t->token));
