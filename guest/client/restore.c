@@ -38,8 +38,8 @@
 /* Who has locked the process may end before it unlocks it, and another one then does. */
 #define LOOK_S 1
 
-/* A thread of the application's gets so long to take a signal that is not the library's. */
-#define PASS_MS 100
+/* A thread of the application's gets about so long to take a signal that is not the library's. */
+#define PASS_MS 128
 
 static struct client_restore_watch *watches;
 
@@ -323,8 +323,18 @@ static void pass_on(siginfo_t *info)
 		info->si_code = SI_QUEUE;
 		syscall(SYS_rt_sigqueueinfo, getpid(), SIGNAL, info);
 	}
-	for (unsigned int i = 0; i < 2 * PASS_MS && is_pending(); i++)
-		nap();
+	for (unsigned int ms = 1; ms < PASS_MS && is_pending(); ms *= 2)
+		nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+/* The program may not wait for signals (seccomp), or not any more. The thread goes on for as long as it has to. */
+static bool look_without_signals(bool looks)
+{
+	if (looks || self.detached)
+		nanosleep(&(struct timespec){.tv_sec = LOOK_S}, NULL);
+	else
+		self.is_over = true;
+	return looks;
 }
 
 /* Waits for a signal, or for the time of the next look. */
@@ -338,6 +348,8 @@ static bool wait_for_look(siginfo_t *info)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGNAL);
 	signal = sigtimedwait(&signals, info, looks ? &soon : NULL);
+	if (signal < 0 && errno != EAGAIN && errno != EINTR)
+		return look_without_signals(looks);
 	if (signal < 0)
 		return errno == EAGAIN;
 	if (is_ours(info))
