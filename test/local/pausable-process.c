@@ -57,11 +57,13 @@ void fill_when_told(void)
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = fill, .sa_flags = SA_RESTART}, NULL);
 }
 
-static volatile sig_atomic_t taken;
+static volatile sig_atomic_t taken, passed_on;
 
-static void take(int signal)
+/* Those that the restore thread has taken first, and has sent again, have another code than those of kill(). */
+static void take(int signal, siginfo_t *info, void *unused)
 {
 	taken++;
+	passed_on += info->si_code == SI_QUEUE;
 }
 
 static void *take_signals(void *unused)
@@ -79,7 +81,7 @@ void block_signal(void)
 {
 	sigset_t set;
 
-	sigaction(SIGRTMAX - 1, &(struct sigaction){.sa_handler = take, .sa_flags = SA_RESTART}, NULL);
+	sigaction(SIGRTMAX - 1, &(struct sigaction){.sa_sigaction = take, .sa_flags = SA_RESTART | SA_SIGINFO}, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGRTMAX - 1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -93,9 +95,10 @@ void begin_to_take(void)
 		exit(1);
 }
 
-int count_taken(void)
+void count_taken(int counts[2])
 {
-	return taken;
+	counts[0] = taken;
+	counts[1] = passed_on;
 }
 
 static const char restore_thread[] = "cuda-restore";

@@ -467,11 +467,14 @@ static void wait_to_replace(void)
 
 static void say_taken(void)
 {
+	int counts[2];
+
 	puts("ready");
 	while (!stop) {
 		if (must_grow) {
 			must_grow = 0;
-			printf("%d\n", count_taken());
+			count_taken(counts);
+			printf("%d %d\n", counts[0], counts[1]);
 		}
 		usleep(1000);
 	}

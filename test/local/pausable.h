@@ -19,8 +19,8 @@ void listen_to_log(void);
 /* From now on SIGUSR2 has the process open as many files as it may, and prints "full". */
 void fill_when_told(void);
 
-/* How often it was taken. */
-int count_taken(void);
+/* How often it was taken, and how often the restore thread had taken it before. */
+void count_taken(int counts[2]);
 
 /* From now on each SIGUSR2 gives the restore thread another name, or its own one. */
 void hide_restore_thread(void);
