@@ -5,7 +5,8 @@
  * local:  its peer is the guest process itself (hostile); vcudad passed the accepted connection on and keeps no copy.
  * virtio: its peer is vcudad, which has validated what the guest's kernel sent; vcudad treats replies as hostile.
  * A warm worker has vcudad for a peer until it is given a guest process, by ATTACH (virtio) or CLIENT (local).
- * The worker ends when the peer closes it, unless vcudad keeps it (gate.h: VCUDA_GATE_DETACH). Every request gets exactly one reply with the same cookie, in order.
+ * The worker ends when the peer closes it, unless vcudad keeps it (gate.h: VCUDA_GATE_DETACH). Every request gets
+ * exactly one reply with the same cookie, in order.
  */
 #ifndef VCUDA_CHANNEL_H
 #define VCUDA_CHANNEL_H
