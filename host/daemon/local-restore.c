@@ -14,13 +14,17 @@ struct search {
 	struct daemon_worker *found;
 };
 
+static bool is_of(const struct daemon_restore *restore, const struct daemon_worker *worker)
+{
+	return worker->guest.pid == (uint32_t)restore->who.pid && worker->guest.uid == restore->who.uid;
+}
+
 static void look_for_worker(struct daemon_worker *worker, void *argument)
 {
 	struct search *search = argument;
 
 	if ((uint32_t)worker->pid == search->request->head.worker && !worker->ending &&
-	    worker->guest.pid == (uint32_t)search->restore->who.pid && worker->guest.uid == search->restore->who.uid &&
-	    !daemon_detach_is_ownerless(&worker->detach))
+	    is_of(search->restore, worker) && !daemon_detach_is_ownerless(&worker->detach))
 		search->found = worker;
 }
 
@@ -156,7 +160,8 @@ static void end_of_worker(struct daemon_worker *worker, void *argument)
 {
 	const struct daemon_restore *restore = argument;
 
-	if (worker->pid == restore->worker)
+	/* Another worker may have its number by now. */
+	if (worker->pid == restore->worker && is_of(restore, worker))
 		daemon_detach_end(worker);
 }
 
