@@ -28,18 +28,23 @@ void clone_process(void)
 	close(ends[0]);
 }
 
-static void ask_for_memory(void *unused, CUlogLevel level, char *message, size_t length)
+/* Any thread may log. */
+static void ask_for_memory(void *context, CUlogLevel level, char *message, size_t length)
 {
 	size_t free_bytes, total;
 
+	if (cuCtxPushCurrent_v2(context))
+		exit(3);
 	cuMemGetInfo_v2(&free_bytes, &total);
+	cuCtxPopCurrent_v2(NULL);
 }
 
 void listen_to_log(void)
 {
 	CUlogsCallbackHandle handle;
+	CUcontext context;
 
-	if (cuLogsRegisterCallback(ask_for_memory, NULL, &handle))
+	if (cuCtxGetCurrent(&context) || cuLogsRegisterCallback(ask_for_memory, context, &handle))
 		exit(3);
 }
 

@@ -375,6 +375,8 @@ class Own(Case):
         self.assertEqual((status, own.ask(ATTACH, token=token)[0]), (0, 0))
         os.close(a.answer(ATTACH_CHANNEL, OUT_OF_MEMORY))
         self.assertTrue(wait(lambda: not self.daemon.status().get('process')), self.daemon.log())
+        # It would have been dropped as a client that says nothing, too.
+        self.assertIn('cannot change its channel', self.daemon.log())
 
     def test_the_worker_ends_meanwhile(self):
         a = self.worker()
