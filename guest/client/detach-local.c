@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <search.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -18,7 +17,7 @@
 #include "free-memory.h"
 #include "lock-within.h"
 #include "map-scan.h"
-#include "private-memory.h"
+#include "mappings-local.h"
 #include "protocol/control.h"
 #include "ring/ring.h"
 #include "shared-pages.h"
@@ -44,60 +43,6 @@ static void nap(unsigned int ms)
 }
 
 /* ---- mappings ---- */
-
-struct mapping {
-	uintptr_t address;
-	size_t bytes;
-	enum client_mapping_release pages;
-	struct client_file_id file; /* that the worker shares, from its begin on */
-	bool is_unfit;              /* the process cannot be detached: shared with others, or a stack */
-	size_t own;                 /* so many bytes, from the begin, are the process's own memory meanwhile */
-	uint64_t offset;            /* of these in the process's file */
-};
-
-static int compare(const void *a, const void *b)
-{
-	const struct mapping *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* The restore thread would exchange a stack while its thread runs on it. */
-static bool is_stack(const char *address, size_t bytes)
-{
-	return client_private_memory_is_own_stack(address) || client_private_memory_is_own_stack(address + bytes - 1);
-}
-
-void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
-			       const struct client_file_id *file)
-{
-	struct mapping *m = malloc(sizeof(*m));
-
-	if (m)
-		*m = (struct mapping){.address = (uintptr_t)address, .bytes = bytes, .pages = pages, .file = *file};
-	if (!m || !tsearch(m, &t->mappings, compare)) {
-		/* One that is not known stays for ever, as far as is known here. */
-		free(m);
-		t->unfit++;
-		return;
-	}
-	m->is_unfit = pages == CLIENT_MAPPING_KEEP_PAGES ||
-		      (pages == CLIENT_MAPPING_RESTORE_PAGES && is_stack(address, bytes));
-	t->unfit += m->is_unfit;
-}
-
-void client_local_forget_mapping(struct client_local *t, void *address)
-{
-	struct mapping key = {.address = (uintptr_t)address}, **found, *m;
-
-	found = tfind(&key, &t->mappings, compare);
-	if (!found)
-		return;
-	m = *found;
-	t->unfit -= m->is_unfit;
-	tdelete(m, &t->mappings, compare);
-	free(m);
-}
 
 /* The restore thread's. twalk() has no argument for it. */
 static struct {
@@ -138,7 +83,8 @@ static int begin_scan(void)
 }
 
 /* The scan begins where it is needed first: a process that has no descriptor left may need none. */
-static bool covers(const struct mapping *m, size_t bytes, const struct client_file_id *file, uint64_t offset)
+static bool covers(const struct client_local_mapping *m, size_t bytes, const struct client_file_id *file,
+		   uint64_t offset)
 {
 	if (!walk.scans)
 		walk.scan.err = begin_scan();
@@ -162,7 +108,7 @@ static int walk_mappings(struct client_local *t, void (*visit)(const void *node,
 /* ---- memory of the process's own ---- */
 
 /* The application may have put other memory there, which is no business of ours. */
-static bool is_as_shared(const struct mapping *m)
+static bool is_as_shared(const struct client_local_mapping *m)
 {
 	return covers(m, m->bytes, &m->file, 0);
 }
@@ -175,7 +121,7 @@ static int not_found(void)
 
 static void look_at(const void *node, VISIT which, int depth)
 {
-	const struct mapping *m = *(struct mapping *const *)node;
+	const struct client_local_mapping *m = *(struct client_local_mapping *const *)node;
 
 	(void)depth;
 	if (!is_visit(which))
@@ -200,15 +146,15 @@ static int replace_part(void *address, size_t bytes, const struct vcuda_own_desc
 }
 
 /* As before, a forked child has the memory that the application has registered. */
-static int replace(const struct mapping *m, size_t from, size_t bytes, const struct vcuda_own_descriptor *file,
-		   uint64_t offset)
+static int replace(const struct client_local_mapping *m, size_t from, size_t bytes,
+		   const struct vcuda_own_descriptor *file, uint64_t offset)
 {
 	return replace_part((char *)m->address + from, bytes, file, offset, m->pages == CLIENT_MAPPING_RESTORE_PAGES);
 }
 
 static void make_own(const void *node, VISIT which, int depth)
 {
-	struct mapping *m = *(struct mapping *const *)node;
+	struct client_local_mapping *m = *(struct client_local_mapping *const *)node;
 	struct client_local *t = walk.t;
 
 	(void)depth;
@@ -307,7 +253,7 @@ static int own_all(struct client_local *t)
 /* ---- memory that the worker shares ---- */
 
 /* The worker's memory is the worker's alone from now on. */
-static void leave(struct mapping *m)
+static void leave(struct client_local_mapping *m)
 {
 	vcuda_log("memory at %#zx is not the GPU's any more: the program has put other memory there, while the process "
 		  "was checkpointed or before",
@@ -318,7 +264,7 @@ static void leave(struct mapping *m)
 }
 
 /* To t->file: what the worker has of the mapping. */
-static int request_file(struct client_local *t, const struct mapping *m)
+static int request_file(struct client_local *t, const struct client_local_mapping *m)
 {
 	struct vcuda_channel_message request = {
 		.type = VCUDA_CHANNEL_MAPPING_SHARE, .address = m->address, .length = m->bytes};
@@ -330,7 +276,7 @@ static int request_file(struct client_local *t, const struct mapping *m)
 	return err;
 }
 
-static int share(struct mapping *m)
+static int share(struct client_local_mapping *m)
 {
 	struct client_local *t = walk.t;
 	int err = request_file(t, m);
@@ -350,7 +296,7 @@ static int share(struct mapping *m)
 
 static void share_again(const void *node, VISIT which, int depth)
 {
-	struct mapping *m = *(struct mapping *const *)node;
+	struct client_local_mapping *m = *(struct client_local_mapping *const *)node;
 
 	(void)depth;
 	if (!is_visit(which) || !m->own)

@@ -25,6 +25,7 @@
 #include "common/log.h"
 #include "common/own-descriptor.h"
 #include "fork-guard.h"
+#include "mappings-local.h"
 #include "private-memory.h"
 #include "ring/ring.h"
 #include "section.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local transport, for transport-local.c, detach-local.c and dialog-local.c. */
+/* The local transport, for the files *-local.c of this folder. */
 #ifndef VCUDA_TRANSPORT_LOCAL_H
 #define VCUDA_TRANSPORT_LOCAL_H
 
@@ -43,14 +43,6 @@ int client_local_exchange(struct client_local *t, struct vcuda_channel_message *
 
 /* Without one all goes on: the process has no more. */
 void client_local_make_reserve(struct client_local *t);
-
-/*
- * With mappings_lock held. `address`: the begin of the mapping; `file`: that the worker shares, from its begin on,
- * unless the pages are kept.
- */
-void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
-			       const struct client_file_id *file);
-void client_local_forget_mapping(struct client_local *t, void *address);
 
 /*
  * The restore thread's dialog with vcudad, which client_local_end_dialog() ends. -EIO: there is none, or it is broken;
