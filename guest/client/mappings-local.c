@@ -20,34 +20,61 @@ static bool is_stack(const char *address, size_t bytes)
 	return client_private_memory_is_own_stack(address) || client_private_memory_is_own_stack(address + bytes - 1);
 }
 
-void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
-			       const struct client_file_id *file)
+static struct client_local_mapping *make(void *address, size_t bytes, enum client_mapping_release pages,
+					 const struct client_file_id *file)
 {
 	struct client_local_mapping *m = malloc(sizeof(*m));
 
-	if (m)
-		*m = (struct client_local_mapping){
-			.address = (uintptr_t)address, .bytes = bytes, .pages = pages, .file = *file};
-	if (!m || !tsearch(m, &t->mappings, compare)) {
-		/* One that is not known stays for ever, as far as is known here. */
-		free(m);
-		t->unfit++;
-		return;
-	}
+	if (!m)
+		return NULL;
+	*m = (struct client_local_mapping){
+		.address = (uintptr_t)address, .bytes = bytes, .pages = pages, .file = *file};
 	m->is_unfit = pages == CLIENT_MAPPING_KEEP_PAGES ||
 		      (pages == CLIENT_MAPPING_RESTORE_PAGES && is_stack(address, bytes));
+	return m;
+}
+
+/* Gives what is not in the table: an older one of the address, or this one where there is no memory for it. */
+static struct client_local_mapping *insert(struct client_local *t, struct client_local_mapping *m)
+{
+	struct client_local_mapping **node = m ? tsearch(m, &t->mappings, compare) : NULL, *older = NULL;
+
+	if (!node) {
+		/* One that is not known stays for ever, as far as is known here. */
+		t->unfit++;
+		return m;
+	}
+	if (*node != m) {
+		older = *node;
+		*node = m;
+		t->unfit -= older->is_unfit;
+	}
 	t->unfit += m->is_unfit;
+	return older;
+}
+
+void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
+			       const struct client_file_id *file)
+{
+	struct client_local_mapping *m = make(address, bytes, pages, file);
+
+	pthread_mutex_lock(&t->mappings_lock);
+	m = insert(t, m);
+	pthread_mutex_unlock(&t->mappings_lock);
+	free(m);
 }
 
 void client_local_forget_mapping(struct client_local *t, void *address)
 {
 	struct client_local_mapping key = {.address = (uintptr_t)address}, **found, *m;
 
+	pthread_mutex_lock(&t->mappings_lock);
 	found = tfind(&key, &t->mappings, compare);
-	if (!found)
-		return;
-	m = *found;
-	t->unfit -= m->is_unfit;
-	tdelete(m, &t->mappings, compare);
+	m = found ? *found : NULL;
+	if (m) {
+		t->unfit -= m->is_unfit;
+		tdelete(m, &t->mappings, compare);
+	}
+	pthread_mutex_unlock(&t->mappings_lock);
 	free(m);
 }

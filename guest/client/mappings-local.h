@@ -24,8 +24,8 @@ struct client_local_mapping {
 };
 
 /*
- * With mappings_lock held. `address`: the begin of the mapping; `file`: that the worker shares, from its begin on,
- * unless the pages are kept.
+ * In a section (section.h), where several threads may be. `address`: the begin of the mapping; `file`: that the worker
+ * shares, from its begin on, unless the pages are kept. Another mapping of the address is forgotten.
  */
 void client_local_note_mapping(struct client_local *t, void *address, size_t bytes, enum client_mapping_release pages,
 			       const struct client_file_id *file);

@@ -368,22 +368,17 @@ static bool is_full(void)
 }
 
 /*
- * Between these two calls the thread is in a section and is the only one that changes mappings. In a process that is
- * locked no thread has the lock, or the one of the guard.
+ * Between these two calls the thread is in a section, as all threads are that change mappings: in a process that is
+ * locked none is there, and none has the guard.
  */
-static int begin_change(struct client_local *t)
+static int begin_change(void)
 {
-	int guarded;
-
 	client_section_enter();
-	guarded = vcuda_own_descriptor_guard();
-	pthread_mutex_lock(&t->mappings_lock);
-	return guarded;
+	return vcuda_own_descriptor_guard();
 }
 
-static void end_change(struct client_local *t, int guarded)
+static void end_change(int guarded)
 {
-	pthread_mutex_unlock(&t->mappings_lock);
 	vcuda_own_descriptor_unguard(guarded);
 	client_section_leave();
 }
@@ -399,7 +394,7 @@ struct sharing {
 
 static struct sharing begin_sharing(struct client_local *t)
 {
-	struct sharing s = {.guarded = begin_change(t)};
+	struct sharing s = {.guarded = begin_change()};
 
 	s.lent = is_full();
 	if (s.lent) {
@@ -415,7 +410,7 @@ static void end_sharing(struct client_local *t, struct sharing s)
 		client_local_make_reserve(t);
 		pthread_mutex_unlock(&t->reserve_lock);
 	}
-	end_change(t, s.guarded);
+	end_change(s.guarded);
 }
 
 static int request_mapping(struct client_local *t, void *address, size_t bytes, int *memfd)
@@ -550,9 +545,9 @@ static int release(struct client_transport *t, void *address, size_t bytes, enum
 static int local_mapping_release(struct client_transport *t, void *address, size_t bytes,
 				 enum client_mapping_release pages)
 {
-	int guarded = begin_change(of(t)), err = release(t, address, bytes, pages);
+	int guarded = begin_change(), err = release(t, address, bytes, pages);
 
-	end_change(of(t), guarded);
+	end_change(guarded);
 	return err;
 }
 

@@ -21,7 +21,7 @@ struct client_local {
 	pthread_mutex_t lock; /* one request and its reply at a time */
 	uint64_t cookie;
 
-	pthread_mutex_t mappings_lock; /* one thread at a time creates or releases mappings */
+	pthread_mutex_t mappings_lock; /* of the table of mappings */
 	void *mappings;                /* under the lock: a tree of tsearch() */
 	unsigned int unfit;            /* under the lock: mappings with which the process cannot be detached */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of vcudad's socket; empty: it is looked for again */
