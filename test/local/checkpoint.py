@@ -426,6 +426,20 @@ def while_others_are_stopped():
         finish(p)
 
 
+def with_host_functions():
+    """The thread that runs them is started when the process is unlocked, and is not taken for the restore thread."""
+    with detaching_daemon() as d:
+        p = start(d, "functions")
+        for _ in range(5):
+            act(d, p, "lock", SUCCESS, "unlock", SUCCESS)
+            wait_until(lambda: "cuda-callback" in dict(thread_names(p.pid)), "no thread runs host functions")
+            restore_thread(p.pid)
+            works(p)
+        act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        finish(p)
+
+
 def order():
     """Each step needs the state that the one before leads to."""
     with detaching_daemon() as d:
@@ -586,7 +600,7 @@ def checkpoint():
 
 
 def detaching():
-    for part in nothing_is_held, keeps, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, signals:
+    for part in nothing_is_held, keeps, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, with_host_functions, signals:
         part()
 
 

@@ -12,10 +12,11 @@
  * "clones" a child of which the C library knows nothing has its descriptors. With "signals" a thread of it takes
  * SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread another name when it gets SIGUSR2,
  * and the right one with the next. With "fills" it opens as many files as it may when it gets SIGUSR2, and prints
- * "full". With SIGHUP it rests between two rounds, until the next SIGHUP. Exit status 0: every result was right; 2: a
- * wrong result; 3: a CUDA error.
+ * "full". With "functions" threads of it launch host functions all the time. With SIGHUP it rests between two rounds,
+ * until the next SIGHUP. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|grows MIB]
+ * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|functions]
+ *        pausable grows MIB
  */
 #include <pthread.h>
 #include <signal.h>
@@ -465,6 +466,40 @@ static void wait_to_replace(void)
 		round_of_copies(&first, (uint32_t)rounds);
 }
 
+static void *launch_functions(void *stream)
+{
+	uint32_t calls = 0;
+
+	OK(cuCtxSetCurrent(first.context));
+	for (uint32_t i = 1; !stop; i++) {
+		OK(cuLaunchHostFunc(stream, host_function, &calls));
+		if (i % 16)
+			continue;
+		OK(cuStreamSynchronize(stream));
+		if (calls != i)
+			exit(2);
+	}
+	OK(cuStreamSynchronize(stream));
+	return NULL;
+}
+
+/* Some thread is always in a call. */
+static void make_functions(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&threads[i], NULL, launch_functions, first.streams[i]))
+			exit(1);
+	while (!stop) {
+		round_of_copies(&first, (uint32_t)rounds);
+		if (!rounds++)
+			puts("ready");
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void say_taken(void)
 {
 	int counts[2];
@@ -521,6 +556,8 @@ int main(int argc, char **argv)
 		wait_to_replace();
 	else if (!strcmp(how, "signals"))
 		say_taken();
+	else if (!strcmp(how, "functions"))
+		make_functions();
 	else
 		make_rounds();
 	verify_ballast(ballast, BALLAST_BYTES);

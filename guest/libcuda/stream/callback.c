@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "core/capture.h"
 #include "core/hooks.h"
@@ -123,6 +124,8 @@ static void *serve(void *unused)
 {
 	bool goes_on;
 
+	/* It may be the restore thread, which is looked for by name, that starts this one. */
+	prctl(PR_SET_NAME, "cuda-callback");
 	do {
 		wait_for_any();
 		goes_on = client_call_wait_while(waits, NULL) == CUDA_SUCCESS;
