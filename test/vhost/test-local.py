@@ -71,13 +71,15 @@ class Local(unittest.TestCase):
 
     def test_environment(self):
         self.daemon.stop()
-        os.environ.update(VCUDA_TEST_THING='1', SECRET_THING='2', CUDA_VISIBLE_DEVICES='0')
+        os.environ.update(VCUDA_TEST_THING='1', SECRET_THING='2', CUDA_VISIBLE_DEVICES='0', VCUDA_CHECKPOINT='detach')
+        self.addCleanup(os.environ.pop, 'VCUDA_CHECKPOINT')
         self.setUp()
         client = Client(self.daemon)
         with open(f'/proc/{client.attach()}/environ') as environment:
             names = {entry.split('=')[0] for entry in environment.read().split('\0')}
         self.assertTrue({'VCUDA_TEST_THING', 'CUDA_VISIBLE_DEVICES', 'PATH'} <= names)
         self.assertNotIn('SECRET_THING', names)
+        self.assertNotIn('VCUDA_CHECKPOINT', names)
         client.close()
 
     def test_ends_are_logged(self):

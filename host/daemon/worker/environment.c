@@ -13,10 +13,15 @@ static const char *const passed_on[] = {
 	"HOME=", "PATH=",   "TMPDIR=",       "LD_LIBRARY_PATH=", "XDG_",          "VCUDA_",
 	"CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=",   "LSAN_OPTIONS=", "TSAN_OPTIONS="};
 
+/* A worker that is a client itself is not saved with a program of its user's. */
+static const char no_worker[] = "VCUDA_CHECKPOINT=";
+
 static bool wanted(const char *variable)
 {
 	size_t i;
 
+	if (!strncmp(variable, no_worker, strlen(no_worker)))
+		return false;
 	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		if (!strncmp(variable, passed_on[i], strlen(passed_on[i])))
 			return true;

@@ -33,8 +33,6 @@ const struct sandbox_calls sandbox_allowed[] = {
 	{CALLS(S(sched_getaffinity), S(sched_get_priority_max), S(sched_get_priority_min)), CALLS_ALL},
 	/* Signals: the software GPU finds stray accesses of kernels by them. */
 	{CALLS(S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack)), CALLS_ALL},
-	/* A thread of our own libcuda.so.1 waits so, in a worker that lends a virtual GPU on. */
-	{CALLS(S(rt_sigtimedwait)), CALLS_CUDA},
 	/* Descriptors: rings' doorbells, the control channel, files of libraries and caches. Landlock limits names. */
 	{CALLS(S(read), S(write), S(readv), S(writev), S(pread64), S(pwrite64), S(lseek), S(close), S(fcntl), S(dup),
 	       S(dup2), S(dup3), S(poll), S(ppoll), S(eventfd2), S(pipe2), S(open), S(openat), S(getdents64), S(stat),
