@@ -120,13 +120,17 @@ static void take_nap(struct timespec *nap)
 	nap->tv_nsec = 2 * nap->tv_nsec < LONGEST_NAP_NS ? 2 * nap->tv_nsec : LONGEST_NAP_NS;
 }
 
+pid_t client_process_thread(const struct client_process *p)
+{
+	return p->flags & VCUDA_PROCESS_HAS_THREAD ? client_restore_find(p->pid) : 0;
+}
+
 /* Signals the restore thread and asks for the state until is_done() or `ms` are over. 0: it is done. */
-static int ask_thread(struct client_process *p, uint64_t ms, bool restores,
+static int ask_thread(struct client_process *p, pid_t thread, uint64_t ms, bool restores,
 		      bool (*is_done)(const struct client_process *p, int err))
 {
 	struct timespec nap = {.tv_nsec = FIRST_NAP_NS};
 	uint64_t end = now_ms() + ms, nudge = 0;
-	pid_t thread = client_restore_find(p->pid);
 	int err;
 
 	for (;;) {
@@ -153,13 +157,15 @@ static bool is_known(const struct client_process *p, int err)
 
 int client_process_act(struct client_process *p, enum vcuda_process_action action, uint32_t milliseconds)
 {
+	pid_t thread;
 	int err;
 
 	if (!p->is_local)
 		return ask_driver(p, action, milliseconds);
 	err = ask_vcudad(p, action, milliseconds);
 	/* The number may be another process's, to whom vcudad has not been introduced yet. */
-	if (err == -ESRCH && client_restore_find(p->pid) && !ask_thread(p, CLAIM_MS, true, is_known))
+	thread = err == -ESRCH ? client_restore_find(p->pid) : 0;
+	if (thread && !ask_thread(p, thread, CLAIM_MS, true, is_known))
 		err = ask_vcudad(p, action, milliseconds);
 	return err;
 }
@@ -213,11 +219,12 @@ static bool goes_on(const struct client_process *p, int err)
 /* A process that has no thread for it stays attached. One that copies, or that does not answer, may be detached yet. */
 static int follow_checkpoint(struct client_process *p)
 {
+	pid_t thread = client_process_thread(p);
 	int err;
 
-	if (!client_restore_find(p->pid))
+	if (!thread)
 		return 0;
-	err = ask_thread(p, p->flags & VCUDA_PROCESS_QUIET ? COPY_MS : FOLLOW_MS, false, is_detached);
+	err = ask_thread(p, thread, p->flags & VCUDA_PROCESS_QUIET ? COPY_MS : FOLLOW_MS, false, is_detached);
 	return err ? err : ask_vcudad(p, VCUDA_PROCESS_GET_STATE, 0);
 }
 
@@ -225,24 +232,28 @@ static int follow_checkpoint(struct client_process *p)
 static int follow_restore(struct client_process *p)
 {
 	int err = ask_vcudad(p, VCUDA_PROCESS_GET_STATE, 0);
+	pid_t thread = client_process_thread(p);
 
-	if (err || (is_attached(p, 0) && !client_restore_find(p->pid)))
+	if (err || (is_attached(p, 0) && !thread))
 		return err;
-	err = ask_thread(p, COPY_MS, true, is_attached);
+	err = ask_thread(p, thread, COPY_MS, true, is_attached);
 	return err ? err : ask_vcudad(p, VCUDA_PROCESS_GET_STATE, 0);
 }
 
 /* Locking and unlocking do not fail: the next step waits for the process again. */
 static int follow(struct client_process *p, enum vcuda_process_action action)
 {
+	pid_t thread;
+
 	if (!p->is_local || !(p->flags & VCUDA_PROCESS_KNOWN))
 		return 0;
 	if (action == VCUDA_PROCESS_CHECKPOINT)
 		return follow_checkpoint(p);
 	if (action == VCUDA_PROCESS_RESTORE)
 		return follow_restore(p);
-	if (client_restore_find(p->pid))
-		ask_thread(p, FOLLOW_MS, false, action == VCUDA_PROCESS_LOCK ? is_quiet : goes_on);
+	thread = client_process_thread(p);
+	if (thread)
+		ask_thread(p, thread, FOLLOW_MS, false, action == VCUDA_PROCESS_LOCK ? is_quiet : goes_on);
 	return 0;
 }
 
@@ -254,7 +265,7 @@ static bool is_half_done(struct client_process *p, enum vcuda_process_action act
 	if (action == VCUDA_PROCESS_RESTORE)
 		return p->state == VCUDA_PROCESS_LOCKED && p->flags & VCUDA_PROCESS_APART;
 	return action == VCUDA_PROCESS_CHECKPOINT && p->state == VCUDA_PROCESS_CHECKPOINTED &&
-	       p->flags & VCUDA_PROCESS_KNOWN && !is_detached(p, 0) && client_restore_find(p->pid);
+	       p->flags & VCUDA_PROCESS_KNOWN && !is_detached(p, 0) && client_process_thread(p);
 }
 
 /* The host waits for work no longer than VCUDA_PROCESS_MS_MAX at a time. */

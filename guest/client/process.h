@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/own-descriptor.h"
 #include "protocol/control.h"
@@ -44,5 +45,11 @@ int client_process_act(struct client_process *process, enum vcuda_process_action
  * EOPNOTSUPP (the process shares memory with others).
  */
 int client_process_step(struct client_process *process, enum vcuda_process_action action, uint32_t milliseconds);
+
+/*
+ * The restore thread of the process, after one of these calls; 0: it has none, or none that is found. Only a process
+ * that has told vcudad of its thread is looked at: the name may be any thread's.
+ */
+pid_t client_process_thread(const struct client_process *process);
 
 #endif

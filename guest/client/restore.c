@@ -38,6 +38,9 @@
 /* Who has locked the process may end before it unlocks it, and another one then does. */
 #define LOOK_S 1
 
+/* So often the thread tells vcudad that it is there, until vcudad hears it. */
+#define INTRODUCTIONS 60
+
 /* A thread of the application's gets about so long to take a signal that is not the library's. */
 #define PASS_MS 128
 
@@ -110,10 +113,12 @@ static void go_on(struct client_transport *t)
 	resume_threads();
 }
 
-/* What vcudad does not hear now it hears in the next look. */
+/* What vcudad does not hear now it hears in the next look. One that does not know the process need not know more. */
 static void tell(struct client_transport *t)
 {
-	self.untold = t->ops->detaching->tell(t, self.quiet, self.stays) != 0;
+	int err = t->ops->detaching->tell(t, self.quiet, self.stays);
+
+	self.untold = err && err != -EOPNOTSUPP && err != -ESRCH;
 }
 
 static void when_running(struct client_transport *t)
@@ -358,11 +363,29 @@ static bool wait_for_look(siginfo_t *info)
 	return false;
 }
 
+/* Other processes look for the thread only where vcudad knows of it. */
+static void introduce(struct client_transport *t)
+{
+	tell(t);
+	t->ops->detaching->end(t);
+}
+
+/* vcudad refuses who connects too often, as many processes of one user that start at once. */
+static void introduce_again(struct client_transport *t)
+{
+	for (unsigned int i = 0; self.untold && i < INTRODUCTIONS; i++) {
+		nanosleep(&(struct timespec){.tv_sec = LOOK_S}, NULL);
+		introduce(t);
+	}
+	self.untold = false;
+}
+
 static void *serve(void *transport)
 {
 	prctl(PR_SET_NAME, VCUDA_RESTORE_THREAD);
 	/* The application's functions for the log may make calls, which wait for this thread. */
 	vcuda_log_unobserved();
+	introduce_again(transport);
 	while (!self.is_over) {
 		siginfo_t info = {0};
 
@@ -384,27 +407,60 @@ static bool is_wanted(void)
 
 void client_restore_start(struct client_transport *t)
 {
-	if (t->ops->detaching && is_wanted() && !vcuda_thread_start_before_fork(serve, t))
+	if (!t->ops->detaching || !is_wanted())
+		return;
+	introduce(t);
+	if (!vcuda_thread_start_before_fork(serve, t))
 		vcuda_log("no thread can be started for cuCheckpointProcess*(): a checkpointed process keeps its "
 			  "connection to the GPU");
 }
 
 /* ---- for other processes ---- */
 
-static bool has_name(pid_t process, const char *thread)
+/* The beginning of a file of a thread's; "": it cannot be read. */
+static void read_text(pid_t process, const char *thread, const char *file, char *text, size_t size)
 {
-	char path[64], name[32] = "";
-	ssize_t bytes;
+	char path[64];
+	ssize_t bytes = -1;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", process, thread);
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", process, thread, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	bytes = read(fd, name, sizeof(name) - 1);
-	close(fd);
-	return bytes == sizeof(VCUDA_RESTORE_THREAD) &&
-	       !memcmp(name, VCUDA_RESTORE_THREAD "\n", sizeof(VCUDA_RESTORE_THREAD));
+	if (fd >= 0) {
+		bytes = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[bytes > 0 ? bytes : 0] = 0;
+}
+
+static bool has_name(pid_t process, const char *thread)
+{
+	char name[32];
+
+	read_text(process, thread, "comm", name, sizeof(name));
+	return !strcmp(name, VCUDA_RESTORE_THREAD "\n");
+}
+
+/* As the library's threads do. The signal that the thread waits for counts as one that it does not block. */
+static bool blocks_signals(pid_t process, const char *thread)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGCHLD};
+	char text[4096], *at;
+	unsigned long long blocked;
+
+	read_text(process, thread, "status", text, sizeof(text));
+	at = strstr(text, "\nSigBlk:");
+	blocked = at ? strtoull(at + 8, NULL, 16) : 0;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (!(blocked >> (signals[i] - 1) & 1))
+			return false;
+	return true;
+}
+
+/* The signal ends a process that does not expect it, and any thread may have the name. */
+static bool is_restore_thread(pid_t process, const char *thread)
+{
+	return has_name(process, thread) && blocks_signals(process, thread);
 }
 
 pid_t client_restore_find(pid_t process)
@@ -417,7 +473,7 @@ pid_t client_restore_find(pid_t process)
 	snprintf(path, sizeof(path), "/proc/%d/task", process);
 	threads = opendir(path);
 	while (threads && !found && (entry = readdir(threads)))
-		if (entry->d_name[0] != '.' && has_name(process, entry->d_name))
+		if (entry->d_name[0] != '.' && is_restore_thread(process, entry->d_name))
 			found = atoi(entry->d_name);
 	if (threads)
 		closedir(threads);

@@ -24,8 +24,8 @@
 struct client_transport;
 
 /*
- * Starts the thread for a transport that can be detached, if the user wants that (VCUDA_CHECKPOINT). Without memory for
- * it the process is never detached.
+ * Tells vcudad that the thread is there, and starts it, for a transport that can be detached, if the user wants that
+ * (VCUDA_CHECKPOINT). Without memory for it the process is never detached.
  */
 void client_restore_start(struct client_transport *t);
 
@@ -40,7 +40,10 @@ struct client_restore_watch {
 /* For a constructor of the library. The structure stays. */
 void client_restore_watch(struct client_restore_watch *watch);
 
-/* The restore thread of a process, by its number in the caller's pid namespace; 0: it has none, or cannot be seen. */
+/*
+ * The restore thread of a process, by its number in the caller's pid namespace; 0: it has none, or cannot be seen.
+ * Threads of the name that do not block signals as the library's do are not taken for it.
+ */
 pid_t client_restore_find(pid_t process);
 
 /* Has the thread ask for the state. One that is detached does so where the process is to be restored. */

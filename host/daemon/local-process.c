@@ -104,7 +104,7 @@ static void look_at(struct daemon_worker *worker, void *argument)
 		return;
 	search->found = worker;
 	search->is_foreign |= worker->guest.uid != search->client->who.uid;
-	search->flags |= worker->detach.flags;
+	search->flags |= worker->detach.flags | (worker->detach.has_thread ? VCUDA_PROCESS_HAS_THREAD : 0);
 	search->is_apart |= worker->detach.has_token || worker->detach.flags & VCUDA_PROCESS_APART;
 }
 

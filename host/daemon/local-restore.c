@@ -64,6 +64,7 @@ static int say(struct daemon_restore *restore, struct daemon_worker *worker, uin
 		return -EBADFD;
 	daemon_detach_cancel(worker);
 	restore->worker = 0;
+	worker->detach.has_thread = true;
 	worker->detach.flags = flags;
 	return 0;
 }

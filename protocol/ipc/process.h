@@ -41,6 +41,8 @@ struct vcuda_process_reply {
 #define VCUDA_PROCESS_KNOWN 16u
 /* The process has its own memory in the place of some that the worker shares, or is about to. */
 #define VCUDA_PROCESS_COPIES 32u
+/* The process has said something of itself: it has a thread for that (guest/client/restore.h). */
+#define VCUDA_PROCESS_HAS_THREAD 64u
 
 /* With any of these flags the worker must run no work, and vcudad refuses VCUDA_PROCESS_UNLOCK with EBADFD. */
 #define VCUDA_PROCESS_APART (VCUDA_PROCESS_DETACHED | VCUDA_PROCESS_RETURNS | VCUDA_PROCESS_COPIES)

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -426,6 +427,25 @@ def while_others_are_stopped():
         finish(p)
 
 
+def with_a_thread_of_that_name():
+    """A thread that only has the restore thread's name gets no signal, which would end the process."""
+    with paused_daemon() as d:
+        stays(d, "named")
+    with detaching_daemon() as d:
+        p = start(d, "named")
+        thread, = [thread for name, thread in thread_names(p.pid) if name == "cuda-restore" and thread != p.pid]
+        act(d, p, "thread", f"thread {thread}", "lock", SUCCESS, "checkpoint", SUCCESS, "restore", SUCCESS, "unlock", SUCCESS)
+        works(p)
+        finish(p)
+    with paused_daemon() as d, tempfile.TemporaryDirectory() as directory:
+        named = subprocess.Popen([shutil.copy(shutil.which("sleep"), os.path.join(directory, "cuda-restore")), str(10 * LIMIT)])
+        wait_until(lambda: thread_names(named.pid) == [("cuda-restore", named.pid)], "the program does not begin")
+        act(d, named, "state", OPERATING_SYSTEM, "lock", OPERATING_SYSTEM)
+        check(named.poll() is None, f"the process ended with {named.returncode}")
+        named.kill()
+        named.wait()
+
+
 def with_host_functions():
     """The thread that runs them is started when the process is unlocked, and is not taken for the restore thread."""
     with detaching_daemon() as d:
@@ -600,7 +620,7 @@ def checkpoint():
 
 
 def detaching():
-    for part in nothing_is_held, keeps, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, with_host_functions, signals:
+    for part in nothing_is_held, keeps, what_cannot_be_given_up, while_others_are_stopped, replaced_memory, with_copies_of_descriptors, with_host_functions, with_a_thread_of_that_name, signals:
         part()
 
 

@@ -13,9 +13,10 @@
  * SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread another name when it gets SIGUSR2,
  * and the right one with the next. With "fills" it opens as many files as it may when it gets SIGUSR2, and prints
  * "full". With "functions" threads of it launch host functions all the time. With SIGHUP it rests between two rounds,
- * until the next SIGHUP. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
+ * until the next SIGHUP. With "named" its first thread has the restore thread's name. Exit status 0: every result was
+ * right; 2: a wrong result; 3: a CUDA error.
  *
- * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|functions]
+ * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|functions|named]
  *        pausable grows MIB
  */
 #include <pthread.h>
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -527,6 +529,8 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
 	if (!strcmp(how, "signals"))
 		block_signal();
+	if (!strcmp(how, "named"))
+		prctl(PR_SET_NAME, "cuda-restore");
 	set_up();
 	if (!strcmp(how, "signals"))
 		begin_to_take();

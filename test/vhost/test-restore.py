@@ -20,7 +20,7 @@ OUT_OF_MEMORY = 3  # enum vcuda_gate_state
 GET, LOCK, CHECKPOINT, RESTORE_PROCESS, UNLOCK = range(5)  # enum vcuda_process_action
 LOOK, QUIET, BUSY, STAYS, GOES_ON, DETACH, CLAIM, ATTACH, COPY = range(0x100, 0x109)  # enum vcuda_restore_action
 RUNNING, LOCKED, CHECKPOINTED, STEP = 0, 1, 2, 0x100
-IS_QUIET, IS_BUSY, IS_DETACHED, RETURNS, IS_KNOWN, COPIES = 1, 2, 4, 8, 16, 32
+IS_QUIET, IS_BUSY, IS_DETACHED, RETURNS, IS_KNOWN, COPIES, HAS_THREAD = 1, 2, 4, 8, 16, 32, 64
 NO_TOKEN = bytes(16)
 
 
@@ -46,7 +46,8 @@ class Connection:
         self.socket.send(struct.pack('<IIII', action, 1000, self.pid, 0))
         *answer, flags = struct.unpack('<iIII', self.socket.recv(100))
         assert flags & IS_KNOWN or answer[0]
-        return *answer, flags & ~IS_KNOWN
+        self.has_thread = bool(flags & HAS_THREAD)
+        return *answer, flags & ~(IS_KNOWN | HAS_THREAD)
 
     def is_closed(self):
         try:
@@ -203,9 +204,13 @@ class Own(Case):
         a = self.worker()
         own = Connection(self.daemon)
         self.addCleanup(own.close)
+        self.assertEqual(own.ask(LOOK, a.pid)[0], 0)
+        self.assertEqual(self.holder.act(GET), (0, RUNNING, 0, 0))
+        self.assertFalse(self.holder.has_thread)
         for action, flags in (QUIET, IS_QUIET), (BUSY, IS_BUSY), (STAYS, IS_QUIET | IS_BUSY), (GOES_ON, 0):
             self.assertEqual(own.ask(action, a.pid)[0], 0)
             self.assertEqual(self.holder.act(GET), (0, RUNNING, 0, flags))
+            self.assertTrue(self.holder.has_thread)
 
     def test_the_process_stays(self):
         """A token that the process has given back is void, and the worker ends with its channel again."""

@@ -71,32 +71,36 @@ static bool is_zero(const void *bytes, size_t count)
 	return !count;
 }
 
+static CUresult get_state(struct client_process *process, int pid)
+{
+	int err = process_open(process, pid);
+
+	if (err)
+		return result_of(pid, err);
+	err = client_process_act(process, VCUDA_PROCESS_GET_STATE, 0);
+	client_process_close(process);
+	return result_of(pid, err);
+}
+
 CUresult libcuda_checkpoint_state(int pid, CUprocessState *state)
 {
 	struct client_process process;
-	int err;
+	CUresult result = state ? get_state(&process, pid) : CUDA_ERROR_INVALID_VALUE;
 
-	if (!state)
-		return CUDA_ERROR_INVALID_VALUE;
-	err = process_open(&process, pid);
-	if (err)
-		return result_of(pid, err);
-	err = client_process_act(&process, VCUDA_PROCESS_GET_STATE, 0);
-	client_process_close(&process);
-	if (!err)
+	if (result == CUDA_SUCCESS)
 		*state = (CUprocessState)(process.state & ~VCUDA_PROCESS_STEP);
-	return result_of(pid, err);
+	return result;
 }
 
 CUresult libcuda_checkpoint_thread(int pid, int *thread)
 {
-	CUprocessState state;
-	CUresult result = thread ? libcuda_checkpoint_state(pid, &state) : CUDA_ERROR_INVALID_VALUE;
+	struct client_process process;
+	CUresult result = thread ? get_state(&process, pid) : CUDA_ERROR_INVALID_VALUE;
 	pid_t found;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	found = client_restore_find(pid);
+	found = client_process_thread(&process);
 	if (!found) {
 		vcuda_log("process %d has no restore thread: it was not started with VCUDA_CHECKPOINT=detach, it is a "
 			  "process of a VM, or its libcuda.so.1 is older",

@@ -53,6 +53,7 @@ struct daemon_detach {
 	uint32_t thread;           /* its restore thread; 0: not found yet */
 	unsigned int keep;         /* seconds */
 	uint32_t flags;            /* VCUDA_PROCESS_QUIET, ... as the process says, and VCUDA_PROCESS_DETACHED */
+	bool has_thread;           /* the process has said something of itself */
 	bool has_token;
 	uint8_t token[VCUDA_TOKEN_BYTES];
 };
