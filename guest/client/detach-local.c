@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <search.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -35,6 +36,14 @@
 static struct client_local *of(struct client_transport *t)
 {
 	return (struct client_local *)t;
+}
+
+/* Who does not ask for it has neither the thread nor the copies, which other threads of the program might notice. */
+bool client_local_detaches(void)
+{
+	const char *how = getenv("VCUDA_CHECKPOINT");
+
+	return how && !strcmp(how, "detach");
 }
 
 static void nap(unsigned int ms)
@@ -532,6 +541,7 @@ static void local_end(struct client_transport *t)
 }
 
 const struct client_detaching client_local_detaching = {
+	.is_wanted = client_local_detaches,
 	.look = client_local_look,
 	.tell = client_local_tell,
 	.hold = local_hold,

@@ -395,19 +395,20 @@ static void *serve(void *transport)
 	return NULL;
 }
 
-/* Who does not ask for it has neither the thread nor the copies, which other threads of the program might notice. */
-static bool is_wanted(void)
+static void check_setting(void)
 {
 	const char *how = getenv("VCUDA_CHECKPOINT");
 
 	if (how && *how && strcmp(how, "keep") && strcmp(how, "detach"))
 		vcuda_log("VCUDA_CHECKPOINT=%s is not known, and is as keep: use detach or keep", how);
-	return how && !strcmp(how, "detach");
 }
 
 void client_restore_start(struct client_transport *t)
 {
-	if (!t->ops->detaching || !is_wanted())
+	if (!t->ops->detaching)
+		return;
+	check_setting();
+	if (!t->ops->detaching->is_wanted())
 		return;
 	introduce(t);
 	if (!vcuda_thread_start_before_fork(serve, t))

@@ -221,6 +221,7 @@ static int attach(struct client_local *t)
 {
 	struct vcuda_channel_message m = {
 		.type = VCUDA_CHANNEL_ATTACH,
+		.flags = client_local_detaches() ? VCUDA_ATTACH_MAY_DETACH : 0,
 		.major = VCUDA_PROTOCOL_MAJOR,
 		.minor = VCUDA_PROTOCOL_MINOR,
 		.length = VCUDA_SHM_BYTES,

@@ -44,6 +44,9 @@ int client_local_exchange(struct client_local *t, struct vcuda_channel_message *
 /* Without one all goes on: the process has no more. */
 void client_local_make_reserve(struct client_local *t);
 
+/* As struct client_detaching has it. */
+bool client_local_detaches(void);
+
 /*
  * The restore thread's dialog with vcudad, which client_local_end_dialog() ends. -EIO: there is none, or it is broken;
  * that says nothing about the session. client_local_ask(): 0 or what vcudad says.

@@ -37,6 +37,9 @@ enum client_mapping_release {
  * return 0 or -errno.
  */
 struct client_detaching {
+	/* Whether the user wants that: VCUDA_CHECKPOINT=detach. For any thread. */
+	bool (*is_wanted)(void);
+
 	/* Begins to talk to vcudad: the state of the process (protocol/control.h: enum vcuda_process_state). -ENOENT of
 	 * a detached session: it is gone. */
 	int (*look)(struct client_transport *t, uint32_t *state);

@@ -22,8 +22,8 @@
 
 enum vcuda_channel_type {
 	/*
-	 * First message. local: major, minor; the worker makes the shared area, the reply carries fds {shm memfd,
-	 * doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
+	 * First message. local: major, minor, flags (VCUDA_ATTACH_*); the worker makes the shared area, the reply
+	 * carries fds {shm memfd, doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
 	 * memfds...}, but the memfds of a worker with a mapper go to the mapper (mapper.h). The doorbell wakes the worker's dispatcher; the notify eventfd is written by the worker where a guest
 	 * sleeper must be woken.
 	 */
@@ -43,7 +43,7 @@ enum vcuda_channel_type {
 	VCUDA_CHANNEL_MAPPING_ADOPT,
 	/*
 	 * local: 0 once the worker outlives this channel (gate.h: VCUDA_GATE_DETACH), else EAGAIN. EMFILE: it cannot,
-	 * since it has not kept the files of all mappings.
+	 * since it has not kept the files of all mappings. EOPNOTSUPP: ATTACH had no VCUDA_ATTACH_MAY_DETACH.
 	 */
 	VCUDA_CHANNEL_DETACH,
 	/* local: the reply carries the fds of ATTACH's anew. pid: the guest process's number from now on. */
@@ -51,6 +51,9 @@ enum vcuda_channel_type {
 	/* local: the reply carries {memfd} of the mapping of `length` bytes at `address`. EMFILE: it was not kept. */
 	VCUDA_CHANNEL_MAPPING_SHARE,
 };
+
+/* The process may send VCUDA_CHANNEL_DETACH. The worker keeps files of mappings for it. */
+#define VCUDA_ATTACH_MAY_DETACH 1u
 
 /* A run of a RAM region, fds[2 + region] of ATTACH or the mapper's, at `offset` bytes in it. Validated by vcudad. */
 struct vcuda_channel_extent {

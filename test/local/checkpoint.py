@@ -88,6 +88,15 @@ def shared_with(pid, worker):
     return files[0] & files[1]
 
 
+def kept_files(worker):
+    """Files of mappings that the worker keeps for a process that may detach."""
+    links = []
+    for fd in entries(worker, "fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/{worker}/fd/{fd}"))
+    return [link for link in links if "vcuda-mapping" in link]
+
+
 def worker_of(d, program):
     return next(w["worker"] for w in d.processes() if w["pid"] == program.pid)
 
@@ -150,6 +159,7 @@ def nothing_is_held():
             links, maps, threads = holdings(p.pid)
             check(len(links) >= 3 and maps and threads, (links, maps, threads))
             check(shared_with(p.pid, worker_of(d, p)), "nothing is shared with the worker")
+            check(kept_files(worker_of(d, p)), "the worker keeps no files")
             act(d, p, "lock", SUCCESS)
             ours = [str(restore_thread(p.pid))]
             check(len(holdings(p.pid)[2]) == len(ours) + ("writes" in arguments), thread_names(p.pid))
@@ -188,6 +198,8 @@ def keeps():
             d.env = dict(d.env, **how)
             p = start(d)
             act(d, p, "thread", NOT_SUPPORTED)
+            check("cuda-restore" not in dict(thread_names(p.pid)), thread_names(p.pid))
+            check(not kept_files(worker_of(d, p)), kept_files(worker_of(d, p)))
             finish(p)
             stays(d)
         act(d, "self", "lock", SUCCESS, "checkpoint", SUCCESS, "state", CHECKPOINTED, "restore", SUCCESS, "unlock", SUCCESS)

@@ -225,7 +225,8 @@ static int attach_local(struct worker_session *s, struct request *q)
 	s->notify = -1;
 	s->detach = detach;
 	s->attach = take_connection;
-	worker_mappings_keep_files(s->mappings);
+	if (q->m.flags & VCUDA_ATTACH_MAY_DETACH)
+		worker_mappings_keep_files(s->mappings);
 	return 0;
 }
 
@@ -523,6 +524,8 @@ static int serve_local(struct worker_session *s, const struct request *q, bool *
 	case VCUDA_CHANNEL_MAPPING_UNMAP:
 		return remove_mapping(s, q);
 	case VCUDA_CHANNEL_DETACH:
+		if (!(attached.m.flags & VCUDA_ATTACH_MAY_DETACH))
+			return -EOPNOTSUPP;
 		if (!worker_mappings_have_files(s->mappings))
 			return -EMFILE;
 		return atomic_load(&channel.detached) ? 0 : -EAGAIN;
