@@ -286,6 +286,15 @@ static bool wait_for_token(struct daemon_local *local, int fd, const struct ucre
 	return true;
 }
 
+/*
+ * Replies that a client does not read have descriptors, and the kernel limits all of a user's that are on their way:
+ * with the least buffer about 7 replies are. The client waits for each reply before it asks again.
+ */
+static void limit_replies(int fd)
+{
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){1}, sizeof(int));
+}
+
 static void accepted(struct daemon_listener *listener, int fd)
 {
 	struct daemon_local *local = container_of(listener, struct daemon_local, listener);
@@ -298,6 +307,7 @@ static void accepted(struct daemon_listener *listener, int fd)
 		close(fd);
 		return;
 	}
+	limit_replies(fd);
 	if (daemon_local_process_is(fd)) {
 		daemon_local_process_add(local, fd, &who);
 		return;

@@ -5,7 +5,9 @@
 usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
 """
 
+import array
 import contextlib
+import fcntl
 import glob
 import mmap
 import os
@@ -17,6 +19,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import harness
@@ -271,6 +274,37 @@ def hostile():
         s.close()
         check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
         wait_until(lambda: not children(d.pid), "a worker of a hostile process is left")
+
+
+def unread_replies():
+    """A client that does not read its replies has few of them, and their descriptors, on their way."""
+    resume, requests = 8, 100
+
+    def unread(s):
+        size = array.array("i", [0])
+        fcntl.ioctl(s, termios.FIONREAD, size)
+        return size[0] // MESSAGE.size
+
+    with daemon() as (d, env):
+        _, _, _, fds, s = attach(env["VCUDA_SOCKET"], 1, 1)
+        for _ in range(requests):
+            s.send(MESSAGE.pack(resume, 0, 1, 0, 0, 0, 1, 1, os.getuid(), os.getpid(), 0, 0))
+        seen = []
+
+        def stands():
+            seen.append(unread(s))
+            return seen[-1] and seen[-20:] == [seen[-1]] * 20
+        wait_until(stands, "replies come all the time")
+        check(unread(s) <= 16, f"{unread(s)} of {requests} replies are unread")
+        s.settimeout(LIMIT)
+        for _ in range(requests):
+            _, more, _, _ = socket.recv_fds(s, MESSAGE.size, 2)
+            fds += more
+        check(len(fds) == 2 * (requests + 1), f"{len(fds)} descriptors")
+        for fd in fds:
+            os.close(fd)
+        s.close()
+        check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
 
 
 def hostile_direct():
@@ -542,7 +576,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, unread_replies, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory)}
