@@ -20,7 +20,7 @@
 #define FIRST_NAP_NS 200000
 #define LONGEST_NAP_NS 20000000
 
-/* For the process's own part of a step: of one that has become quiet, whose memory is copied; and of another one. */
+/* For the process's own part of a step: of one that has begun to copy its memory, and until it has begun. */
 #define COPY_MS 60000
 #define FOLLOW_MS 8000
 
@@ -206,6 +206,11 @@ static bool is_detached(const struct client_process *p, int err)
 	       p->state != VCUDA_PROCESS_CHECKPOINTED;
 }
 
+static bool has_begun(const struct client_process *p, int err)
+{
+	return is_detached(p, err) || p->flags & (VCUDA_PROCESS_QUIET | VCUDA_PROCESS_COPIES);
+}
+
 static bool is_attached(const struct client_process *p, int err)
 {
 	return err || !(p->flags & VCUDA_PROCESS_APART);
@@ -220,11 +225,14 @@ static bool goes_on(const struct client_process *p, int err)
 static int follow_checkpoint(struct client_process *p)
 {
 	pid_t thread = client_process_thread(p);
-	int err;
+	int err = 0;
 
 	if (!thread)
 		return 0;
-	err = ask_thread(p, thread, p->flags & VCUDA_PROCESS_QUIET ? COPY_MS : FOLLOW_MS, false, is_detached);
+	if (!has_begun(p, 0))
+		err = ask_thread(p, thread, FOLLOW_MS, false, has_begun);
+	if (!err)
+		err = ask_thread(p, thread, COPY_MS, false, is_detached);
 	return err ? err : ask_vcudad(p, VCUDA_PROCESS_GET_STATE, 0);
 }
 
