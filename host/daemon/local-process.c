@@ -191,7 +191,7 @@ static void look_for_process(struct daemon_worker *worker, void *argument)
 {
 	struct process_client *client = argument;
 
-	client->has_worker |= worker->guest.pid == (uint32_t)client->who.pid;
+	client->has_worker |= client->who.pid > 0 && worker->guest.pid == (uint32_t)client->who.pid;
 }
 
 /* A user gets half of the places that are free, so that another user always finds one. */

@@ -14,9 +14,11 @@ struct search {
 	struct daemon_worker *found;
 };
 
+/* All processes that vcudad cannot see, in another pid namespace, have the number 0. */
 static bool is_of(const struct daemon_restore *restore, const struct daemon_worker *worker)
 {
-	return worker->guest.pid == (uint32_t)restore->who.pid && worker->guest.uid == restore->who.uid;
+	return restore->who.pid > 0 && worker->guest.pid == (uint32_t)restore->who.pid &&
+	       worker->guest.uid == restore->who.uid;
 }
 
 static void look_for_worker(struct daemon_worker *worker, void *argument)

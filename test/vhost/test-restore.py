@@ -553,6 +553,31 @@ class Gone(OwnerCase):
         self.assertEqual(self.claim(self.token)[1], 0)
 
 
+CLONE_NEWPID = 0x20000000
+
+
+class Unseen(Case):
+    """Processes of a pid namespace that vcudad does not see all have the number 0 there."""
+
+    def setUp(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open('/proc/self/ns/pid', encoding='ascii') as namespace:
+            if libc.unshare(CLONE_NEWPID):
+                self.skipTest(f'no pid namespace: {os.strerror(ctypes.get_errno())}')
+            try:
+                super().setUp()
+            finally:
+                self.assertEqual(libc.setns(namespace.fileno(), CLONE_NEWPID), 0)
+
+    def test_no_session_is_its(self):
+        a = self.worker()
+        own = Connection(self.daemon)
+        self.addCleanup(own.close)
+        for action in LOOK, QUIET, COPY, DETACH, GOES_ON:
+            self.assertEqual(own.ask(action, a.pid)[0], -errno.ESRCH)
+        self.assertEqual(self.holder.act(GET)[0], -errno.ESRCH)
+
+
 class Refused(Case):
     options = ('--backend', 'cpu', '--no-guest-checkpoint')
 
