@@ -307,6 +307,22 @@ def unread_replies():
         check(start_steady(env, 0).wait(LIMIT) == 0, "an honest program does not work afterwards")
 
 
+def renumbered():
+    """A process that was restored under another number has that one in the lists of processes."""
+    processes, resume, number, room = 241, 8, 4242, 4
+    with daemon() as (_, env):
+        ring = Ring(env["VCUDA_SOCKET"])
+        check(ring.status == 0 and ring.call(HELLO, struct.pack("<QQ", 1, 0))[0] == 0, "hello by hand")
+        check(ring.call(RETAIN, struct.pack("<q", 0))[0] == 0, "a context by hand")
+        for pid in os.getpid(), number:
+            result, data = ring.call(processes, struct.pack("<qQ", 0, room))
+            count, listed = struct.unpack("<QQ", data[:16])
+            check(result == 0 and (count, listed) == (1, pid), f"{count} processes, one of them {listed}, not {pid}: {data}")
+            ring.socket.send(MESSAGE.pack(resume, 0, 1, 0, 0, 0, 1, 1, 0, number, 0, 0))
+            ring.fds += socket.recv_fds(ring.socket, MESSAGE.size, 2)[1]
+        ring.close()
+
+
 def hostile_direct():
     """Direct copies without a direct range: nothing of the worker's can be named, and over this transport no range can be made."""
     with daemon() as (d, env):
@@ -576,7 +592,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, unread_replies, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory)}

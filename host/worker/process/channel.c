@@ -490,6 +490,7 @@ static int remove_mapping(struct worker_session *s, const struct request *q)
 static int resume(struct worker_session *s, const struct request *q)
 {
 	s->guest_pid = (pid_t)q->m.pid;
+	worker_table_renumber(s->guest_pid);
 	reply(q, 0, attached.fds, 2);
 	return 0;
 }

@@ -63,6 +63,12 @@ void worker_table_join(bool local, pid_t pid)
 	}
 }
 
+void worker_table_renumber(pid_t pid)
+{
+	if (own)
+		own->pid = (uint32_t)pid;
+}
+
 _Atomic uint64_t *worker_table_bytes(void)
 {
 	return own ? &own->bytes : &nowhere;
