@@ -47,7 +47,8 @@ struct client_detaching {
 	/* Between look() and end(): tells vcudad whether the process is quiet, and whether it stays so attached. */
 	int (*tell)(struct client_transport *t, bool quiet, bool stays);
 
-	/* From hold() to let_go() other threads wait in mapping_*, and none is in one. False: not within `ms`. */
+	/* While sections are closed: from hold() to let_go() no other thread uses what is known of mappings. False: not
+	 * within `ms`. */
 	bool (*hold)(struct client_transport *t, unsigned int ms);
 	void (*let_go)(struct client_transport *t);
 
