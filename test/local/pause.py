@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vcuda pause` and `vcuda resume`: programs that verify what they compute are paused at random moments."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -8,6 +9,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -58,8 +60,16 @@ def paused_daemon(*options):
             yield Daemon(d, env, control)
 
 
+def said(p):
+    """The program's log so far."""
+    return os.pread(p.log.fileno(), 1 << 20, 0).decode(errors="replace")
+
+
 def start(d, *arguments, env=None):
-    p = subprocess.Popen([build("test/local/pausable"), *map(str, arguments)], env=env or d.env, stdout=subprocess.PIPE, text=True)
+    log = tempfile.TemporaryFile()
+    p = subprocess.Popen([build("test/local/pausable"), *map(str, arguments)], env=env or d.env, stdout=subprocess.PIPE, stderr=log, text=True)
+    p.log = log
+    atexit.register(lambda: sys.stderr.write(said(p)))
     line = p.stdout.readline()
     check(line == "ready\n", f"pausable said {line!r}")
     return p
