@@ -56,5 +56,6 @@ int main(void)
 	probe_layouts();
 	probe_codes();
 	probe_life();
+	probe_late();
 	return probe_end("registration");
 }

@@ -16,5 +16,6 @@ void probe_use(uint8_t *p, size_t bytes);
 void probe_layouts(void);
 void probe_codes(void);
 void probe_life(void);
+void probe_late(void);
 
 #endif
