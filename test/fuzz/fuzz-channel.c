@@ -193,10 +193,7 @@ static void end_session(const struct request *mapped, unsigned int count)
 	if (session.shm)
 		munmap(session.shm, own ? WORKER_OWN_BYTES : channel.local ? VCUDA_SHM_BYTES : MAX_SHARED_BYTES);
 	worker_mappings_destroy(session.mappings);
-	if (channel.local && session.doorbell >= 0)
-		close(session.doorbell);
-	else
-		close_fds(&attached);
+	close_fds(&attached);
 	channel.ram_count = 0;
 }
 
