@@ -38,8 +38,8 @@
 /* Who has locked the process may end before it unlocks it, and another one then does. */
 #define LOOK_S 1
 
-/* So often the thread tells vcudad that it is there, until vcudad hears it. */
-#define INTRODUCTIONS 60
+/* Times between introductions that vcudad refuses: twice as long each time, up to this. */
+#define MOST_WAIT_S 32
 
 /* A thread of the application's gets about so long to take a signal that is not the library's. */
 #define PASS_MS 128
@@ -373,10 +373,14 @@ static void introduce(struct client_transport *t)
 /* vcudad refuses who connects too often, as many processes of one user that start at once. */
 static void introduce_again(struct client_transport *t)
 {
-	for (unsigned int i = 0; self.untold && i < INTRODUCTIONS; i++) {
-		nanosleep(&(struct timespec){.tv_sec = LOOK_S}, NULL);
+	for (time_t wait = 1; self.untold && wait <= MOST_WAIT_S; wait *= 2) {
+		nanosleep(&(struct timespec){.tv_sec = wait}, NULL);
 		introduce(t);
 	}
+	if (self.untold)
+		vcuda_log("vcudad was not told of the thread for cuCheckpointProcess*(): a checkpointed process keeps "
+			  "its "
+			  "connection to the GPU");
 	self.untold = false;
 }
 
@@ -442,16 +446,31 @@ static bool has_name(pid_t process, const char *thread)
 	return !strcmp(name, VCUDA_RESTORE_THREAD "\n");
 }
 
+/* The line comes after one with all groups of the user, which may be long. 0: it cannot be read. */
+static unsigned long long read_blocked(pid_t process, const char *thread)
+{
+	unsigned long long blocked = 0;
+	char path[64], *line = NULL;
+	size_t size = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", process, thread);
+	file = fopen(path, "re");
+	while (file && !blocked && getline(&line, &size, file) > 0)
+		if (!strncmp(line, "SigBlk:", 7))
+			blocked = strtoull(line + 7, NULL, 16);
+	free(line);
+	if (file)
+		fclose(file);
+	return blocked;
+}
+
 /* As the library's threads do. The signal that the thread waits for counts as one that it does not block. */
 static bool blocks_signals(pid_t process, const char *thread)
 {
 	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGCHLD};
-	char text[4096], *at;
-	unsigned long long blocked;
+	unsigned long long blocked = read_blocked(process, thread);
 
-	read_text(process, thread, "status", text, sizeof(text));
-	at = strstr(text, "\nSigBlk:");
-	blocked = at ? strtoull(at + 8, NULL, 16) : 0;
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		if (!(blocked >> (signals[i] - 1) & 1))
 			return false;
