@@ -56,7 +56,8 @@ def entries(pid, kind):
 def thread_names(pid):
     names = []
     for thread in entries(pid, "task"):
-        with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as f:
+        # A thread may end meanwhile.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as f:
             names.append((f.read().strip(), int(thread)))
     return sorted(names)
 

@@ -2,6 +2,7 @@
 /* Probes: memory whose pages come late, from a thread that registers and allocates host memory itself meanwhile. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -14,6 +15,9 @@
 
 #define PAGE 4096u
 #define PAGES 4u
+
+/* A registration that fails brings no faults. */
+#define FAULT_MS 60000
 
 struct pager {
 	int faults; /* a userfaultfd */
@@ -46,8 +50,11 @@ static void *bring_pages(void *argument)
 		struct uffd_msg message;
 		struct uffdio_zeropage page = {.range.len = PAGE};
 
-		if (read(pager->faults, &message, sizeof(message)) != sizeof(message))
+		if (poll(&(struct pollfd){pager->faults, POLLIN, 0}, 1, FAULT_MS) != 1 ||
+		    read(pager->faults, &message, sizeof(message)) != sizeof(message)) {
 			pager->failed = CUDA_ERROR_UNKNOWN;
+			return NULL;
+		}
 		if (!pager->failed)
 			pager->failed = pin();
 		page.range.start = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
