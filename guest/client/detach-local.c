@@ -38,7 +38,7 @@ static struct client_local *of(struct client_transport *t)
 	return (struct client_local *)t;
 }
 
-/* Who does not ask for it has neither the thread nor the copies, which other threads of the program might notice. */
+/* A program that does not ask for it has neither the thread nor the copies, which its threads might notice. */
 bool client_local_detaches(void)
 {
 	const char *how = getenv("VCUDA_CHECKPOINT");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the restore thread of a local process says to vcudad (protocol/ipc/process.h: enum vcuda_restore_action).
+ * Messages of a local process's restore thread to vcudad (protocol/ipc/process.h: enum vcuda_restore_action).
  * Nothing here allocates memory or writes to a stream: another thread may be stopped inside the C library.
  */
 #include <errno.h>

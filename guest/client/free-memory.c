@@ -45,7 +45,7 @@ static uint64_t find_number(const char *text, const char *word)
 
 /* ---- control groups ---- */
 
-/* Of a file with one number. UINT64_MAX: "max", or there is none. */
+/* Reads a file with one number. UINT64_MAX: "max", or there is none. */
 static uint64_t read_number(const char *folder, const char *name)
 {
 	char path[1024], text[32], *end;
@@ -82,7 +82,7 @@ static uint64_t free_in_group(const char *folder)
 	return limit > used ? limit - used : 0;
 }
 
-/* Of the process's group of version 2: behind the folder of all groups. NULL: it has none. */
+/* The path of the process's group of version 2, behind the folder of all groups. NULL: it has none. */
 static char *find_group(char *text)
 {
 	char *line = !strncmp(text, "0::/", 4) ? text : strstr(text, "\n0::/");

@@ -45,7 +45,7 @@ struct client_file_id client_map_scan_file(struct client_map_scan *scan, const v
 bool client_map_scan_covers(struct client_map_scan *scan, const void *address, size_t bytes,
 			    const struct client_file_id *file, uint64_t offset);
 
-/* Of an open file. */
+/* The identity of an open file. */
 struct client_file_id client_file_id(int fd);
 
 #endif

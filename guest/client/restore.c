@@ -35,7 +35,7 @@
 /* Running calls, and threads that end, get so long. */
 #define PAUSE_MS 2000
 
-/* Who has locked the process may end before it unlocks it, and another one then does. */
+/* The process that has locked this one may end before it unlocks it, and another one then does. */
 #define LOOK_S 1
 
 /* Times between introductions that vcudad refuses: twice as long each time, up to this. */
@@ -113,7 +113,7 @@ static void go_on(struct client_transport *t)
 	resume_threads();
 }
 
-/* What vcudad does not hear now it hears in the next look. One that does not know the process need not know more. */
+/* A vcudad that does not hear it now hears it in the next look. One that does not know the process needs no more. */
 static void tell(struct client_transport *t)
 {
 	int err = t->ops->detaching->tell(t, self.quiet, self.stays);
@@ -151,7 +151,7 @@ static void lose(struct client_transport *t)
 {
 	struct vcuda_shm *shm = t->shm;
 
-	/* Who sleeps looks there. */
+	/* A thread that sleeps looks there. */
 	atomic_store(&shm->lost, client_session.gone);
 	t->ops->detaching->drop(t);
 	if (self.quiet)
