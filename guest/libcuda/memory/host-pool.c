@@ -8,6 +8,7 @@
 #include "core/hooks.h"
 #include "core/object.h"
 #include "memory/allocation.h"
+#include "memory/memory-lock.h"
 #include "memory/memory.h"
 #include "protocol/guest-calls.h"
 
@@ -38,23 +39,6 @@ struct pool {
 /* Held while a pool is looked at, also over the calls that make and end its memory. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *all;
-
-/* A thread that were cancelled meanwhile would leave the lock behind. */
-static int enter(void)
-{
-	int cancel_state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pthread_mutex_lock(&lock);
-	return cancel_state;
-}
-
-static CUresult leave(int cancel_state, CUresult result)
-{
-	pthread_mutex_unlock(&lock);
-	pthread_setcancelstate(cancel_state, NULL);
-	return result;
-}
 
 static struct pool *find(CUmemoryPool handle)
 {
@@ -179,14 +163,14 @@ static struct pool *create(const CUmemPoolProps *props)
 
 CUresult libcuda_host_pool_create(const CUmemPoolProps *props, CUmemoryPool *handle)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p;
 
 	settle_all();
 	p = create(props);
 	if (p)
 		*handle = p->handle;
-	return leave(entered, p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return memory_unlock(&lock, entered, p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 bool libcuda_host_pool_is(CUmemoryPool pool)
@@ -196,36 +180,36 @@ bool libcuda_host_pool_is(CUmemoryPool pool)
 
 CUresult libcuda_host_pool_destroy(CUmemoryPool handle)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p = find(handle);
 
 	if (p && p->is_default)
-		return leave(entered, CUDA_ERROR_INVALID_VALUE);
+		return memory_unlock(&lock, entered, CUDA_ERROR_INVALID_VALUE);
 	if (!p || !libcuda_object_drop(handle))
-		return leave(entered, CUDA_ERROR_INVALID_HANDLE);
+		return memory_unlock(&lock, entered, CUDA_ERROR_INVALID_HANDLE);
 	p->handle = NULL;
 	settle(p);
-	return leave(entered, CUDA_SUCCESS);
+	return memory_unlock(&lock, entered, CUDA_SUCCESS);
 }
 
 CUmemoryPool libcuda_host_pool_of(const struct libcuda_range *r)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	const struct pool *p = owner_of(r);
 	CUmemoryPool handle = p ? p->handle : NULL;
 
-	leave(entered, CUDA_SUCCESS);
+	memory_unlock(&lock, entered, CUDA_SUCCESS);
 	return handle;
 }
 
 CUresult libcuda_host_pool_trim(CUmemoryPool handle, size_t keep)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p = find(handle);
 
 	if (p)
 		shrink(p, keep);
-	return leave(entered, p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+	return memory_unlock(&lock, entered, p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* ---- allocations ---- */
@@ -323,9 +307,9 @@ CUresult libcuda_host_pool_allocate(const struct call_options *how, CUdeviceptr 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	entered = enter();
+	entered = memory_lock(&lock);
 	p = find(handle);
-	return leave(entered, p ? allocate(how, p, bytes, stream, dptr) : CUDA_ERROR_INVALID_HANDLE);
+	return memory_unlock(&lock, entered, p ? allocate(how, p, bytes, stream, dptr) : CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* A new event in the stream. */
@@ -362,7 +346,7 @@ static CUresult free_later(const struct call_options *how, struct pool *p, const
 
 CUresult libcuda_host_pool_free(const struct call_options *how, const struct libcuda_range *r, CUstream stream)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p = owner_of(r);
 	CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
@@ -371,12 +355,12 @@ CUresult libcuda_host_pool_free(const struct call_options *how, const struct lib
 		result = free_later(how, p, r, stream);
 		settle(p);
 	}
-	return leave(entered, result);
+	return memory_unlock(&lock, entered, result);
 }
 
 CUresult libcuda_host_pool_free_now(const struct libcuda_range *r)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p = owner_of(r);
 	CUresult result = libcuda_pinned_release(r);
 
@@ -385,7 +369,7 @@ CUresult libcuda_host_pool_free_now(const struct libcuda_range *r)
 		p->reserved -= r->mapping_bytes;
 		settle(p);
 	}
-	return leave(entered, result);
+	return memory_unlock(&lock, entered, result);
 }
 
 /* ---- contexts ---- */
@@ -393,7 +377,7 @@ CUresult libcuda_host_pool_free_now(const struct libcuda_range *r)
 /* Allocations of the context are ranges, which memory.c ends. */
 static void drop_context(struct libcuda_context *context)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
 	for (struct pool *p = all, *next; p; p = next) {
 		next = p->next;
@@ -405,7 +389,7 @@ static void drop_context(struct libcuda_context *context)
 		}
 		settle(p);
 	}
-	leave(entered, CUDA_SUCCESS);
+	memory_unlock(&lock, entered, CUDA_SUCCESS);
 }
 
 static struct libcuda_observer observer = {.context_memory_ends = drop_context};
@@ -430,15 +414,15 @@ CUresult libcuda_host_pool_get_attribute(CUmemoryPool handle, CUmemPool_attribut
 
 	if (!is_attribute(attribute))
 		return CUDA_ERROR_INVALID_VALUE;
-	entered = enter();
+	entered = memory_lock(&lock);
 	p = find(handle);
 	if (!p)
-		return leave(entered, CUDA_ERROR_INVALID_HANDLE);
+		return memory_unlock(&lock, entered, CUDA_ERROR_INVALID_HANDLE);
 	shrink(p, p->values[CU_MEMPOOL_ATTR_RELEASE_THRESHOLD]);
 	p->values[CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT] = p->reserved;
 	p->values[CU_MEMPOOL_ATTR_USED_MEM_CURRENT] = p->used;
 	*value = p->values[attribute];
-	return leave(entered, CUDA_SUCCESS);
+	return memory_unlock(&lock, entered, CUDA_SUCCESS);
 }
 
 /* The highs can only be set back to what is used now. */
@@ -467,43 +451,43 @@ CUresult libcuda_host_pool_set_attribute(CUmemoryPool handle, CUmemPool_attribut
 
 	if (!is_attribute(attribute))
 		return CUDA_ERROR_INVALID_VALUE;
-	entered = enter();
+	entered = memory_lock(&lock);
 	p = find(handle);
-	return leave(entered, p ? set_attribute(p, attribute, value) : CUDA_ERROR_INVALID_HANDLE);
+	return memory_unlock(&lock, entered, p ? set_attribute(p, attribute, value) : CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* ---- access ---- */
 
 CUresult libcuda_host_pool_get_access(CUmemoryPool handle, CUdevice device, CUmemAccess_flags *flags)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	const struct pool *p = find(handle);
 
 	if (p)
 		*flags = (CUmemAccess_flags)(device < LIBCUDA_ACCESS_DEVICES ? p->devices[device] : 0);
-	return leave(entered, p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+	return memory_unlock(&lock, entered, p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult libcuda_host_pool_set_access(CUmemoryPool handle, CUdevice device, CUmemAccess_flags flags)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *p = find(handle);
 
 	if (!p || device >= LIBCUDA_ACCESS_DEVICES)
-		return leave(entered, p ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
+		return memory_unlock(&lock, entered, p ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
 	p->devices[device] = (uint8_t)flags;
-	return leave(entered, CUDA_SUCCESS);
+	return memory_unlock(&lock, entered, CUDA_SUCCESS);
 }
 
 bool libcuda_host_pool_is_open(const struct libcuda_range *r)
 {
 	const struct libcuda_context *context = libcuda_context_current();
 	CUdevice device = context ? context->device : 0;
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	const struct pool *p = owner_of(r);
 	bool is = p && device < LIBCUDA_ACCESS_DEVICES && p->devices[device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 
-	leave(entered, CUDA_SUCCESS);
+	memory_unlock(&lock, entered, CUDA_SUCCESS);
 	return is;
 }
 
@@ -543,32 +527,32 @@ static CUresult leave_with(int entered, const struct pool *p, CUmemoryPool *hand
 {
 	if (p)
 		*handle = p->handle;
-	return leave(entered, p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return memory_unlock(&lock, entered, p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 CUresult libcuda_host_pool_default(const CUmemLocation *where, CUmemoryPool *handle)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
 	return leave_with(entered, default_of(where), handle);
 }
 
 CUresult libcuda_host_pool_current(const CUmemLocation *where, CUmemoryPool *handle)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
 	return leave_with(entered, current_of(where), handle);
 }
 
 CUresult libcuda_host_pool_choose(const CUmemLocation *where, CUmemoryPool handle)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 	struct pool *chosen = find(handle);
 
 	if (!chosen || !is_of(chosen, where))
-		return leave(entered, CUDA_ERROR_INVALID_VALUE);
+		return memory_unlock(&lock, entered, CUDA_ERROR_INVALID_VALUE);
 	for (struct pool *p = all; p; p = p->next)
 		if (is_of(p, where))
 			p->is_current = p == chosen;
-	return leave(entered, CUDA_SUCCESS);
+	return memory_unlock(&lock, entered, CUDA_SUCCESS);
 }

@@ -12,28 +12,12 @@
 #include "core/request.h"
 #include "core/thread.h"
 #include "guest/client/session.h"
+#include "memory/memory-lock.h"
 #include "memory/memory.h"
 #include "protocol/guest-calls.h"
 
 /* One thread changes mappings at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* A thread that were cancelled meanwhile would leave the lock behind. */
-static int enter(void)
-{
-	int cancel_state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pthread_mutex_lock(&lock);
-	return cancel_state;
-}
-
-static CUresult leave(int cancel_state, CUresult result)
-{
-	pthread_mutex_unlock(&lock);
-	pthread_setcancelstate(cancel_state, NULL);
-	return result;
-}
 
 /* ---- reservations in the arena ---- */
 
@@ -98,8 +82,8 @@ CUresult libcuda_host_free_addresses(uint64_t start, uint64_t bytes)
 	if (!find_free(start, bytes, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (libcuda_is_host_reservation(&r)) {
-		entered = enter();
-		return leave(entered, free_in_arena(start, bytes));
+		entered = memory_lock(&lock);
+		return memory_unlock(&lock, entered, free_in_arena(start, bytes));
 	}
 	result = vcuda_call_cuMemAddressFree(start, bytes);
 	if (result == CUDA_SUCCESS)
@@ -196,9 +180,9 @@ static CUresult map_locked(const struct libcuda_range *r, uint64_t start, uint64
 CUresult libcuda_host_map(const struct libcuda_range *r, uint64_t start, uint64_t bytes,
 			  CUmemGenericAllocationHandle handle, const struct libcuda_host_memory *memory)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
-	return leave(entered, map_locked(r, start, bytes, handle, memory));
+	return memory_unlock(&lock, entered, map_locked(r, start, bytes, handle, memory));
 }
 
 /* The worker's device does not use it any more. */
@@ -356,8 +340,8 @@ CUresult libcuda_host_unmap(const struct libcuda_range *r, uint64_t start, uint6
 			libcuda_allocation_unmap(start, bytes);
 		return result;
 	}
-	entered = enter();
-	return leave(entered, unmap_locked(r, start, bytes));
+	entered = memory_lock(&lock);
+	return memory_unlock(&lock, entered, unmap_locked(r, start, bytes));
 }
 
 /* ---- access ---- */
@@ -393,9 +377,9 @@ static CUresult set_access_locked(uint64_t start, uint64_t bytes, CUmemAccess_fl
 
 CUresult libcuda_host_set_access(uint64_t start, uint64_t bytes, CUmemAccess_flags flags)
 {
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
-	return leave(entered, set_access_locked(start, bytes, flags));
+	return memory_unlock(&lock, entered, set_access_locked(start, bytes, flags));
 }
 
 size_t libcuda_host_piece(uint64_t address, size_t bytes)
@@ -425,12 +409,12 @@ CUresult libcuda_host_set_device(uint64_t start, uint64_t bytes, CUdevice device
 {
 	struct libcuda_mapping m;
 	CUresult result = CUDA_SUCCESS;
-	int entered = enter();
+	int entered = memory_lock(&lock);
 
 	if (device >= LIBCUDA_ACCESS_DEVICES || !libcuda_host_mappings_cover(start, bytes))
-		return leave(entered, CUDA_ERROR_INVALID_VALUE);
+		return memory_unlock(&lock, entered, CUDA_ERROR_INVALID_VALUE);
 	for (uint64_t at = start; result == CUDA_SUCCESS && libcuda_host_mapping_next(at, start + bytes, &m);
 	     at = m.start + m.bytes)
 		result = set_device(&m, device, flags);
-	return leave(entered, result);
+	return memory_unlock(&lock, entered, result);
 }
