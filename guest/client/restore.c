@@ -223,7 +223,7 @@ static void when_checkpointed(struct client_transport *t)
 		tell(t);
 }
 
-/* Whoever restores the process signals again until it has its session and its memory. */
+/* The process that restores this one signals again until this one has its session and its memory. */
 static void when_restored(struct client_transport *t)
 {
 	int err = t->ops->detaching->attach(t);

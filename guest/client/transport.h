@@ -33,8 +33,8 @@ enum client_mapping_release {
 };
 
 /*
- * Of a transport whose session can be given up and taken again. All are the restore thread's (restore.h). Functions
- * return 0 or -errno.
+ * The operations of a transport whose session can be given up and taken again. The restore thread (restore.h) calls
+ * them. They return 0 or -errno.
  */
 struct client_detaching {
 	/* Whether the user wants that: VCUDA_CHECKPOINT=detach. For any thread. */

@@ -6,7 +6,7 @@
  * has ended, too, if it has no restore thread any more: it runs another program, which does not have the token. One
  * that has more than 64 threads, none of the first of which is the restore thread, counts as living.
  *
- * What comes from a process is hostile. No call blocks. All functions belong to the loop's thread.
+ * Messages of a process are hostile. No call blocks. All functions belong to the loop's thread.
  */
 #ifndef VCUDA_DAEMON_DETACH_H
 #define VCUDA_DAEMON_DETACH_H

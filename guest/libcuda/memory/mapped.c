@@ -253,7 +253,7 @@ VCUDA_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUme
 	return made.memory ? map_host(&r, ptr, size, handle, &made) : map_device(&r, ptr, size, offset, handle);
 }
 
-/* What is mapped at `m`, and follows it in the reservation without a gap, up to `end`. */
+/* Unmaps `m` and the mappings that follow it in the reservation without a gap, up to `end`. */
 static CUresult unmap_run(const struct libcuda_mapping *m, uint64_t end, uint64_t *run_end)
 {
 	struct libcuda_mapping next;
@@ -304,8 +304,8 @@ static bool is_sound(const CUmemAccessDesc *desc)
 }
 
 /*
- * What processors may do, and where they have no access, what the first device may do: NVIDIA's driver says so of HOST,
- * not of HOST_NUMA.
+ * HOST_NUMA gives the access of processors. HOST does so too, but gives that of the first device where processors have
+ * none, as NVIDIA's driver does.
  */
 static unsigned long long access_to(const struct libcuda_mapping *m, const CUmemLocation *location)
 {

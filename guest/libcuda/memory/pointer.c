@@ -50,7 +50,7 @@ bool libcuda_memory_is_mapped(uint64_t address, struct libcuda_mapping *mapping)
 	       mapping->devices[device] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-/* What an address is of. */
+/* The memory that an address belongs to. */
 struct place {
 	uint64_t address;
 	struct libcuda_range r;
@@ -79,7 +79,7 @@ static bool is_on_host(const struct place *p)
 	return p->r.kind & (LIBCUDA_RANGE_ON_HOST | LIBCUDA_RANGE_MIRROR);
 }
 
-/* Of memory of cuMemMap() the device's. */
+/* Memory of cuMemMap() has the access that the device has. */
 static unsigned int access_flags(const struct place *p)
 {
 	const struct libcuda_context *context = libcuda_context_current();

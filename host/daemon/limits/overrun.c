@@ -17,7 +17,7 @@
 /* A sample stands for the time since the last one, but for no more. */
 #define MOST_SAMPLE_NS SECOND_NS
 
-/* Of a worker that no look has found for so long. */
+/* The time of a worker that no look has found for so long is forgotten. */
 #define FORGET_NS (3 * SECOND_NS)
 
 /* How long a worker that is told to end has for that. */
