@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the processes of this host use of each GPU, as NVIDIA's management library says. vcudad starts the program
+ * The use of each GPU by the processes of this host, as NVIDIA's management library says. vcudad starts the program
  * vcuda-gpu-use with a SOCK_SEQPACKET Unix socket as descriptor VCUDA_GPU_USE_FD. The program sends one message of each
  * type a second for each GPU, and ends when vcudad closes the socket. vcudad sends nothing.
  */

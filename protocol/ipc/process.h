@@ -48,7 +48,7 @@ struct vcuda_process_reply {
 #define VCUDA_PROCESS_APART (VCUDA_PROCESS_DETACHED | VCUDA_PROCESS_RETURNS | VCUDA_PROCESS_COPIES)
 
 /*
- * What a process says of itself and asks for itself, in a request of its own size, whose reply has its own size too.
+ * A process's messages about itself, in a request of its own size, whose reply has its own size too.
  *
  * A detached session belongs to who has the token. vcudad makes the token of random bytes for one detaching, and takes
  * it from the user of the process alone: from the process itself while that lives, and then from the first process
@@ -61,7 +61,7 @@ enum vcuda_restore_action {
 	VCUDA_RESTORE_STAYS,        /* both. A token that was given is void, and the session is not detached */
 	VCUDA_RESTORE_GOES_ON,      /* none */
 	/*
-	 * Of a checkpointed process: the reply has the token, and the worker outlives its channel once it answers
+	 * The reply to a checkpointed process has the token, and the worker outlives its channel once it answers
 	 * VCUDA_CHANNEL_DETACH so. The session is detached when this connection ends. EAGAIN: the process is not
 	 * checkpointed now, or another connection of its own has the token.
 	 */

@@ -187,7 +187,7 @@ def replaced_memory():
         check(d.state_of(meanwhile) == "detached", d.state_of(meanwhile))
         replace(meanwhile)
         act(d, meanwhile, "restore", SUCCESS, "unlock", SUCCESS)
-        # What it has registered is not to be found any more.
+        # The library does not find any more what it has registered.
         lock(d, meanwhile)
         act(d, meanwhile, "checkpoint", SUCCESS)
         check(d.state_of(meanwhile) == "checkpointed", d.state_of(meanwhile))

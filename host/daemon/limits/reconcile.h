@@ -18,7 +18,7 @@
 /* Returns the surplus that is allowed beyond `bytes`: beyond a worker's grants, and beyond a limit of all workers. */
 uint64_t daemon_reconcile_tolerance(uint64_t bytes);
 
-/* What processes have of one GPU: a message of this type that is whole. */
+/* Takes the memory of the processes of one GPU: a message of this type that is whole. */
 void daemon_reconcile(const struct vcuda_gpu_use *m);
 
 #endif

@@ -45,7 +45,7 @@ struct daemon_guest {
 	uint64_t since; /* daemon_now() */
 };
 
-/* Of a local process that is checkpointed (detach.h). */
+/* The state of a local process that is checkpointed (detach.h). */
 struct daemon_detach {
 	struct daemon_source owner_source;
 	struct daemon_timer timer; /* from the owner's end on */

@@ -41,9 +41,9 @@ struct worker_session {
 	/* Of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
 	bool (*has_shared)(void);
 	/*
-	 * Of a session over `local`, else NULL; set before the guest's first request is served. detach(): the worker
-	 * outlives its channel. attach(): it has the channel `fd`, which stays the caller's, and ends with that; -1:
-	 * with the one that it has. 0 or -errno.
+	 * Functions of a session over `local`, else NULL; set before the guest's first request is served. detach():
+	 * the worker outlives its channel. attach(): it has the channel `fd`, which stays the caller's, and ends with
+	 * that; -1: with the one that it has. 0 or -errno.
 	 */
 	void (*detach)(void);
 	int (*attach)(int fd);

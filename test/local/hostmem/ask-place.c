@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What handles say of their memory: granularities, cuMemCreate(), properties, retaining, sharing, attributes. */
+/* Handles and their memory: granularities, cuMemCreate(), properties, retaining, sharing, attributes. */
 #include "ask.h"
 
 #include <unistd.h>

@@ -96,7 +96,7 @@ static void say_attributes(CUmemoryPool pool)
 	}
 }
 
-/* What may be done with an allocation. */
+/* The calls that an allocation allows. */
 static void say_use(CUdeviceptr p)
 {
 	uint32_t value = 0;

@@ -49,7 +49,7 @@ static void create_one(const struct creation *c)
 		return;
 	OK(cuMemGetAllocationPropertiesFromHandle(&got, handle));
 	EXPECT(got.type == prop.type && got.requestedHandleTypes == prop.requestedHandleTypes);
-	/* Of HOST it is the node. */
+	/* HOST has the node here. */
 	EXPECT(got.location.type == (c->type == HOST ? NUMA : c->type) &&
 	       (c->type == HOST || got.location.id == c->id));
 	OK(cuMemRelease(handle));
@@ -149,7 +149,7 @@ static void map_wrongly(void)
 	OK(cuMemRelease(other));
 }
 
-/* What is mapped there all the same is unmapped. */
+/* A mapping that is there all the same is unmapped. */
 static void map_beyond(void)
 {
 	CUmemGenericAllocationHandle handle = create(HOST, 2);

@@ -140,7 +140,7 @@ static void limit(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
-/* What is allocated outlives the pool. */
+/* Allocations outlive the pool. */
 static void destroy_early(void)
 {
 	CUmemoryPool pool = new_pool(HOST), of = pool;

@@ -25,7 +25,7 @@ struct pager {
 	CUresult failed;
 };
 
-/* What other threads do while one registers memory. */
+/* The calls of other threads while one registers memory. */
 static CUresult pin(void)
 {
 	void *allocated, *own = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

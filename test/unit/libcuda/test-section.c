@@ -74,7 +74,7 @@ static void test_closed(void **state)
 	assert_true(is_empty());
 }
 
-/* Who keeps a block for long is in no section. */
+/* A thread that keeps a block for long is in no section. */
 static void test_blocks(void **state)
 {
 	void *shm = calloc(1, VCUDA_SHM_BYTES), *memory;

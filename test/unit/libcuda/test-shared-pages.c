@@ -141,7 +141,7 @@ static void test_refused(void **state)
 	close(one);
 }
 
-/* What the process has of address space. */
+/* The address space that the process has. */
 static rlim_t address_space(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -184,7 +184,7 @@ static void test_limits(void **state)
 	close(two);
 }
 
-/* What is at an address is the file, at the right offset, shared and writable, and without a hole; or it is not. */
+/* The memory at an address is the file, at the right offset, shared and writable, and without a hole; or it is not. */
 static void test_scan(void **state)
 {
 	int one = new_file(), two = new_file();
@@ -222,7 +222,7 @@ static void test_scan(void **state)
 	close(two);
 }
 
-/* What could not be read is not the same as what is not there. */
+/* A thing that could not be read is not the same as one that is not there. */
 static void test_broken_scan(void **state)
 {
 	int one = new_file();
