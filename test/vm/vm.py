@@ -87,14 +87,15 @@ def vm_run(kernel):
 
 
 def vm_warm(kernel):
-    """The worker is ready when the VM's program comes; one whose driver has to have other variables is as if it had not been."""
+    """The worker is ready when the VM's program comes; one whose driver has to have other variables is as if it had not been.
+
+    The end of the VM may kill the worker before it notes that its guest process is gone."""
     parts(kernel)
     program = os.path.join(BUILD, "examples/vectorAdd")
     begins = ["starts", "back end is initialised", "has a context"]
-    for command, expected, workers in (([program], [*begins, "has its guest process", "guest process is gone"], 1),
+    for command, expected, workers in (([program], [*begins, "has its guest process"], 1),
                                        (["env", "CUDA_DEVICE_MAX_CONNECTIONS=3", program],
-                                        [*begins, "has its guest process", "starts", "has its guest process", "back end is initialised",
-                                         "guest process is gone"], 2)):
+                                        [*begins, "has its guest process", "starts", "has its guest process", "back end is initialised"], 2)):
         r = subprocess.run([os.path.join(BUILD, "cli/vcuda"), "vm", "run", "--kernel", kernel, "--backend", "cpu", "--verbose", "--", *command],
                            capture_output=True, text=True, check=False, env=dict(os.environ, VCUDA_TIMES="1"))
         check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{command}: {r.returncode}\n{r.stdout}{r.stderr}")

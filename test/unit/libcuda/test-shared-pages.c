@@ -2,12 +2,14 @@
 /* Shared memory whose file is exchanged while threads write to it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,8 @@
 #define WORDS (BYTES / sizeof(uint64_t))
 #define WRITERS 3
 #define ROUNDS 60
+
+static _Atomic unsigned long parts; /* exchanged so far */
 
 static int new_file(void)
 {
@@ -65,6 +69,7 @@ static int replace(void *words, int file, uint64_t offset, bool forks)
 	for (size_t done = 0, part; !err && done < BYTES; done += part) {
 		part = BYTES - done < CLIENT_SHARED_PART ? BYTES - done : CLIENT_SHARED_PART;
 		err = client_shared_pages_replace((char *)words + done, part, file, offset + done, forks);
+		atomic_fetch_add(&parts, 1);
 	}
 	client_shared_pages_end();
 	return err;
@@ -314,13 +319,17 @@ struct writer {
 	uint64_t last[WORDS]; /* that it wrote */
 };
 
-/* An older value may be there, but not for long. */
+/* An older value may be there until the part has been exchanged, however long that takes on a busy machine. */
 static int has(const volatile uint64_t *word, uint64_t value)
 {
-	for (int i = 0; i < 100000000; i++)
-		if (*word == value)
-			return 1;
-	return 0;
+	unsigned long before;
+
+	if (*word == value)
+		return 1;
+	before = atomic_load(&parts);
+	while (atomic_load(&parts) == before && !atomic_load(&stop))
+		sched_yield();
+	return *word == value;
 }
 
 /* Each writer has words of its own, writes a number once, and looks for it before it writes the next one. */
@@ -331,8 +340,10 @@ static void *write_words(void *argument)
 
 	do {
 		for (size_t i = w->number; i < WORDS && !atomic_load(&lost); i += WRITERS) {
-			if (!has(&w->words[i], w->last[i]))
+			if (!has(&w->words[i], w->last[i])) {
+				print_error("word %zu: %#" PRIx64 ", not %#" PRIx64 "\n", i, w->words[i], w->last[i]);
 				atomic_store(&lost, 1);
+			}
 			w->words[i] = w->last[i] = ++value;
 		}
 	} while (!atomic_load(&stop) && !atomic_load(&lost));
