@@ -78,6 +78,7 @@ class Call:
         self.quiet = False
         self.uncaptured = False
         self.retired = False
+        self.timed = False
         self.queues = None
         self.guest = "auto" if name.startswith("cu") else "none"
         self.host = "auto"
@@ -236,6 +237,8 @@ class Description:
                 call.uncaptured = True
             elif word == "retired":
                 call.retired = True
+            elif word == "timed":
+                call.timed = True
             elif word == "queues" and rest and rest[0].isdecimal():
                 call.queues = int(rest.pop(0))
             elif word == "guest=manual":
@@ -256,6 +259,8 @@ class Description:
             raise DescriptionError("'uncaptured' is for a function that is written here")
         if call.retired and call.guest == "auto":
             raise DescriptionError(f"{call.name} is retired: no guest function can be generated that sends it")
+        if call.timed and not call.context:
+            raise DescriptionError(f"{call.name} is timed: it needs a context")
         if not call.context:
             call.quiet = True
         if call.host == "auto" and not call.name.startswith("cu"):

@@ -305,7 +305,7 @@ def emit_destruction(desc, c):
 
 
 def emit_dispatch_c(desc):
-    out = [HEADER, '#include "handlers.h"\n#include "host/worker/session/dispatch.h"\n#include "host/worker/session/session.h"\n']
+    out = [HEADER, '#include "handlers.h"\n#include "host/worker/session/activity.h"\n#include "host/worker/session/dispatch.h"\n#include "host/worker/session/session.h"\n']
     for c in desc.calls:
         if any(p.direction == "destroy" for p in c.params):
             out += emit_destruction(desc, c)
@@ -334,11 +334,16 @@ def emit_dispatch_c(desc):
         for p in c.outs:
             if p.kind == "handle":
                 out.append(f"\tif (!worker_room(s, VCUDA_KIND_{desc.handles[p.ctype].kind.upper()}))\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;")
+        stream = f"a.{c.stream.name}" if c.stream else "NULL"
+        if c.timed:
+            out.append(f"\tworker_activity_begin(s, {stream});")
         if c.host == "manual":
             out.append(f"\tresult = vcuda_handle_{c.name}(s, &a);")
         else:
             names = ", ".join(f"&a.{p.name}" if p.is_out and p.kind not in ("array", "mapping") else f"a.{p.name}" for p in c.params)
             out.append(f"\tresult = s->ops->{c.name}({names});")
+        if c.timed:
+            out.append(f"\tworker_activity_end(s, {stream});")
         if c.outs:
             out.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
             for p in c.outs:

@@ -67,7 +67,7 @@ struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t room_at;	/* a producer sleeps until `head` is this; 0: none does */
 	_Alignas(VCUDA_CACHELINE) _Atomic int32_t lost;		/* worker: this session ended, a CUresult to report; 0 while it lives */
 	_Atomic uint32_t output;				/* worker: not 0 while there is text of kernels to be read */
-	_Atomic uint32_t profile;				/* guest: not 0 while the worker shall count (profile-rows.h) */
+	_Atomic uint32_t profile;				/* guest: VCUDA_PROFILE_* (protocol/activity-rows.h) */
 	/* Host functions: how many have been due, and how many of these have returned; in the same order. */
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_due;
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t callbacks_done;

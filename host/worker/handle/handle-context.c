@@ -13,6 +13,8 @@
 #include "handle/link.h"
 #include "common/log.h"
 #include "memory/ram.h"
+#include "session/activity.h"
+#include "session/command.h"
 #include "session/destroy.h"
 #include "session/release.h"
 #include "session/session.h"
@@ -157,6 +159,9 @@ static CUresult release_closed(struct worker_session *s, CUdevice dev, CUcontext
 	worker_ram_close(context);
 	if (ends)
 		worker_host_access_close(s, dev);
+	/* Commands that were in the context may have begun work after the first time. */
+	if (ends)
+		worker_activity_forget(s, id);
 	result = s->ops->cuDevicePrimaryCtxRelease_v2(dev);
 	count_release(dev, result);
 	if (result == CUDA_SUCCESS && s->ops->cuDevicePrimaryCtxGetState)
@@ -180,8 +185,10 @@ static CUresult release(struct worker_session *s, CUdevice dev)
 	CUresult result = CUDA_SUCCESS;
 	bool closed = false, ends = is_last_release(dev);
 
-	if (ends)
+	if (ends) {
+		worker_activity_forget(s, id);
 		result = close_context(s, id, &closed);
+	}
 	if (result == CUDA_SUCCESS)
 		result = release_closed(s, dev, context, id, ends);
 	open_context(s, id, closed);
@@ -251,6 +258,7 @@ static CUresult reset_closed(struct worker_session *s, CUdevice dev, CUcontext c
 	worker_stage_queue_close(s, context);
 	worker_ram_close(context);
 	worker_host_access_close(s, dev);
+	worker_activity_forget(s, id);
 	result = s->ops->cuDevicePrimaryCtxReset_v2(dev);
 	count_reset(dev, result);
 	worker_host_access_reopen(s, dev, result != CUDA_SUCCESS);
@@ -276,6 +284,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 		worker_warm_drop();
 	context = primary(s, a->dev);
 	id = id_of(s, context);
+	worker_activity_forget(s, id);
 	result = close_context(s, id, &closed);
 	if (result == CUDA_SUCCESS)
 		result = reset_closed(s, a->dev, context, id);
@@ -299,7 +308,10 @@ CUresult vcuda_handle_cuCtxCreate_v2(struct worker_session *s, struct vcuda_args
 CUresult vcuda_handle_vcudaContextEnds(struct worker_session *s, struct vcuda_args_vcudaContextEnds *a)
 {
 	(void)a;
-	return s->ops->contextEnds ? s->ops->contextEnds() : CUDA_SUCCESS;
+	if (!s->ops->contextEnds)
+		return CUDA_SUCCESS;
+	worker_activity_forget(s, worker_command_context());
+	return s->ops->contextEnds();
 }
 
 CUresult vcuda_handle_cuCtxDestroy_v2(struct worker_session *s, struct vcuda_args_cuCtxDestroy_v2 *a)

@@ -4,6 +4,7 @@
 
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
+#include "session/activity.h"
 #include "session/session.h"
 #include "queue/stage-queue.h"
 
@@ -51,19 +52,30 @@ static CUresult launch_cooperative(struct worker_session *s, const struct vcuda_
 						 a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream, params);
 }
 
-CUresult vcuda_handle_vcudaLaunchKernel(struct worker_session *s, struct vcuda_args_vcudaLaunchKernel *a)
+static CUresult launch(struct worker_session *s, struct vcuda_args_vcudaLaunchKernel *a)
 {
 	size_t bytes = a->paramBytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
 			 CU_LAUNCH_PARAM_END};
 
-	worker_stage_queue_precede(s, a->hStream);
 	if (a->cooperative)
 		return launch_cooperative(s, a);
 	if (!s->ops->cuLaunchKernel)
 		return worker_unsupported(s, VCUDA_OP_vcudaLaunchKernel);
 	return s->ops->cuLaunchKernel(a->f, a->gridDimX, a->gridDimY, a->gridDimZ, a->blockDimX, a->blockDimY,
 				      a->blockDimZ, a->sharedMemBytes, a->hStream, NULL, bytes ? extra : NULL);
+}
+
+/* The kernel's time does not count what the stream waits for. */
+CUresult vcuda_handle_vcudaLaunchKernel(struct worker_session *s, struct vcuda_args_vcudaLaunchKernel *a)
+{
+	CUresult result;
+
+	worker_stage_queue_precede(s, a->hStream);
+	worker_activity_begin(s, a->hStream);
+	result = launch(s, a);
+	worker_activity_end(s, a->hStream);
+	return result;
 }
 
 /* ---- clusters ---- */

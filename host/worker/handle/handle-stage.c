@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "protocol/handlers.h"
+#include "session/activity.h"
 #include "session/command.h"
 #include "session/session.h"
 #include "queue/stage-events.h"
@@ -17,10 +18,13 @@ CUresult vcuda_handle_vcudaStageHtoD(struct worker_session *s, struct vcuda_args
 	if (!from)
 		return CUDA_ERROR_INVALID_VALUE;
 	worker_stage_pin(s, a->ByteCount);
-	if (!a->onStream)
-		return s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
-	result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
-	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
+	worker_activity_begin(s, a->hStream);
+	if (a->onStream)
+		result = s->ops->cuMemcpyHtoDAsync_v2(a->dstDevice, from, a->ByteCount, a->hStream);
+	else
+		result = s->ops->cuMemcpyHtoD_v2(a->dstDevice, from, a->ByteCount);
+	worker_activity_end(s, a->hStream);
+	return result == CUDA_SUCCESS && a->onStream ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
 CUresult vcuda_handle_vcudaStageDtoH(struct worker_session *s, struct vcuda_args_vcudaStageDtoH *a)
@@ -31,10 +35,13 @@ CUresult vcuda_handle_vcudaStageDtoH(struct worker_session *s, struct vcuda_args
 	if (!to)
 		return CUDA_ERROR_INVALID_VALUE;
 	worker_stage_pin(s, a->ByteCount);
-	if (!a->onStream)
-		return s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
-	result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
-	return result == CUDA_SUCCESS ? s->ops->cuStreamSynchronize(a->hStream) : result;
+	worker_activity_begin(s, a->hStream);
+	if (a->onStream)
+		result = s->ops->cuMemcpyDtoHAsync_v2(to, a->srcDevice, a->ByteCount, a->hStream);
+	else
+		result = s->ops->cuMemcpyDtoH_v2(to, a->srcDevice, a->ByteCount);
+	worker_activity_end(s, a->hStream);
+	return result == CUDA_SUCCESS && a->onStream ? s->ops->cuStreamSynchronize(a->hStream) : result;
 }
 
 /* The driver waits for a copy of memory that is pinned for it. */
@@ -122,6 +129,8 @@ static CUresult issue(struct double_buffer *t)
 	if (result == CUDA_SUCCESS && needs_event(t, t->issued))
 		result = t->s->ops->cuEventRecordWithFlags(t->set.events[t->issued % t->count], a->hStream, 0);
 	t->issued += result == CUDA_SUCCESS;
+	if (t->issued == t->pieces)
+		worker_activity_end(t->s, a->hStream);
 	return result;
 }
 
@@ -192,8 +201,11 @@ CUresult vcuda_handle_vcudaStageTurns(struct worker_session *s, struct vcuda_arg
 		if (a->blocks >> i & 1)
 			t.blocks[t.count++] = i;
 	result = worker_stage_events_take(s, &t.set, t.count);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		worker_activity_begin(s, a->hStream);
 		result = double_buffer_run(&t);
+		worker_activity_end(s, a->hStream);
+	}
 	worker_stage_events_give(s, &t.set, result == CUDA_SUCCESS);
 	return result;
 }

@@ -24,7 +24,9 @@
 #include "queue/turn.h"
 #include "queue/output.h"
 #include "common/probe.h"
+#include "protocol/activity-rows.h"
 #include "queue/profile.h"
+#include "session/activity.h"
 #include "session/ledger.h"
 #include "session/release.h"
 #include "session/worker-table-slot.h"
@@ -195,10 +197,20 @@ static const char *name_of(unsigned int op)
 	return op < VCUDA_OP_LIMIT ? vcuda_call_table[op].name : NULL;
 }
 
+static void profile_command(const struct vcuda_command *c, unsigned int profile, uint64_t start)
+{
+	uint64_t end = vcuda_now_ns();
+
+	if (profile & VCUDA_PROFILE_COUNTS)
+		worker_profile_add(c->op, end - start);
+	if (profile & VCUDA_PROFILE_ACTIVITIES)
+		worker_activity_command(c, start, end);
+}
+
 static CUresult run_command(struct worker_session *s, struct runner *r, const struct vcuda_command *c, struct vcuda_writer *w)
 {
 	const struct vcuda_shm *shm = s->shm;
-	bool profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
+	unsigned int profile = atomic_load_explicit(&shm->profile, memory_order_relaxed);
 	uint64_t start = profile ? vcuda_now_ns() : 0;
 	bool is_gated = passes_gate(c->op), in_turn = false;
 	CUresult result;
@@ -214,7 +226,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 		worker_turn_may_wait();
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)
-		worker_profile_add(c->op, vcuda_now_ns() - start);
+		profile_command(c, profile, start);
 	return result;
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "session/activity.h"
 #include "session/command.h"
 #include "common/probe.h"
 
@@ -243,6 +244,16 @@ static CUresult follow_default(struct worker_session *s, struct line *l)
 	return result;
 }
 
+static CUresult copy_in_line(struct worker_session *s, const struct worker_staged *copy, const void *from)
+{
+	CUresult result;
+
+	worker_activity_begin(s, queue.line->stream);
+	result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, from, copy->bytes, queue.line->stream);
+	worker_activity_end(s, queue.line->stream);
+	return result;
+}
+
 /* ---- from outside ---- */
 
 void worker_stage_queue_follow(void)
@@ -252,8 +263,11 @@ void worker_stage_queue_follow(void)
 
 static CUresult put_now(struct worker_session *s, const struct worker_staged *copy)
 {
-	CUresult result = s->ops->cuMemcpyHtoD_v2(copy->to, copy->from, copy->bytes);
+	CUresult result;
 
+	worker_activity_begin(s, NULL);
+	result = s->ops->cuMemcpyHtoD_v2(copy->to, copy->from, copy->bytes);
+	worker_activity_end(s, NULL);
 	publish(s, (struct flight){copy->block, copy->ticket});
 	return result;
 }
@@ -273,7 +287,7 @@ CUresult worker_stage_queue_put(struct worker_session *s, const struct worker_st
 	if (l && l->followed != atomic_load(&queue.commands) && follow_default(s, l) != CUDA_SUCCESS)
 		l = NULL;
 	if (l) {
-		result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, copy->from, copy->bytes, l->stream);
+		result = copy_in_line(s, copy, copy->from);
 		add(s, copy);
 	}
 	pthread_mutex_unlock(&queue.lock);
@@ -301,7 +315,7 @@ CUresult worker_stage_queue_put_behind(struct worker_session *s, const struct wo
 	if (l) {
 		result = follow_default(s, l);
 		if (result == CUDA_SUCCESS)
-			result = s->ops->cuMemcpyHtoDAsync_v2(copy->to, take_in(copy), copy->bytes, l->stream);
+			result = copy_in_line(s, copy, take_in(copy));
 	}
 	pthread_mutex_unlock(&queue.lock);
 	if (!l)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "common/start-thread.h"
+#include "session/activity.h"
 #include "session/command.h"
 #include "session/dispatch.h"
 #include "session/session.h"
@@ -33,6 +34,7 @@ struct deferred {
 	struct vcuda_command command;                 /* the one that destroys, without its arguments */
 	bool in_context;                              /* which is made in the command's context, if that lives */
 	const struct worker_context_watcher *watcher; /* of a context that is destroyed; NULL: there is none */
+	bool is_context;
 };
 
 /*
@@ -61,7 +63,7 @@ static struct deferred *new_deferred(struct worker_session *s, uint64_t id, void
 
 	if (!d)
 		return NULL;
-	*d = (struct deferred){{.id = id}, s, destroy, object, *c, vcuda_call_table[c->op].context, NULL};
+	*d = (struct deferred){{.id = id}, s, destroy, object, *c, vcuda_call_table[c->op].context, NULL, false};
 	return d;
 }
 
@@ -74,6 +76,8 @@ CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, 
 
 	if (!object)
 		return worker_names_nothing(kinds);
+	if (kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT))
+		worker_activity_forget(s, id);
 	if (watcher)
 		watcher->ends(id);
 	if (ends_at_once(s, kinds) || !worker_handle_is_used(s->handles, id))
@@ -82,6 +86,7 @@ CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, 
 	if (!d)
 		return finish(s, id, CUDA_ERROR_OUT_OF_MEMORY);
 	d->watcher = watcher;
+	d->is_context = kinds & WORKER_ACCEPT(VCUDA_KIND_CONTEXT);
 	if (watcher)
 		watcher->is_put_off();
 	if (worker_handle_defer(s->handles, &d->entry))
@@ -114,8 +119,12 @@ static void *run(void *argument)
 	struct worker_session *s = d->session;
 
 	worker_command_begin(&d->command);
-	if (!worker_handle_is_gone(s->handles, d->entry.id))
+	if (!worker_handle_is_gone(s->handles, d->entry.id)) {
+		/* Commands that were in the context may have begun work. */
+		if (d->is_context)
+			worker_activity_forget(s, d->entry.id);
 		destroy_in_context(d);
+	}
 	worker_command_end(s);
 	worker_command_begin(NULL);
 	finish(s, d->entry.id, CUDA_SUCCESS);
