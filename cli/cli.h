@@ -38,10 +38,14 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv);
 int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_top(const struct cli_paths *paths, int argc, char **argv);
+int cli_profile(int argc, char **argv);
 int cli_pause(int argc, char **argv);
 int cli_resume(int argc, char **argv);
 int cli_move(int argc, char **argv);
 int cli_doctor(const struct cli_paths *paths, int argc, char **argv);
+
+/* The program that wrote a profile to the file has ended: so does the JSON array. Says so if there are no events. */
+void cli_profile_end(const char *path);
 
 /* ---- elf.c ---- */
 

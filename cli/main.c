@@ -24,7 +24,7 @@ static int help(void)
 {
 	puts("usage: vcuda COMMAND ...\n"
 	     "\n"
-	     "  run [--backend auto|cuda|cpu] [--trace] [--stats] [--] PROGRAM [ARGUMENT...]\n"
+	     "  run [--backend auto|cuda|cpu] [--trace] [--stats] [--profile FILE] [--] PROGRAM [ARGUMENT...]\n"
 	     "        runs a CUDA program of this machine on virtio-cuda, without a VM\n"
 	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "
 	     "[ARGUMENT...]\n"
@@ -39,6 +39,8 @@ static int help(void)
 	     "        moves the device memory of a process, or of a VM, to another GPU\n"
 	     "  bench [--quick] [--only GROUP,...] [--json FILE] [--plots DIR] ...\n"
 	     "        times programs natively and on virtio-cuda, side by side\n"
+	     "  profile summary FILE\n"
+	     "        tables of kernels, copies and calls that `run --profile FILE` has recorded\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  doctor\n"
@@ -59,6 +61,8 @@ int main(int argc, char **argv)
 		return cli_run(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "bench"))
 		return cli_bench(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "profile"))
+		return cli_profile(argc - 1, argv + 1);
 	if (!strcmp(command, "smi"))
 		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "top"))

@@ -20,6 +20,7 @@ struct run {
 	char **program;      /* ends with NULL */
 	char trace[PATH_MAX]; /* what VCUDA_TRACE is to be: a file, or "1" for standard error; empty: not asked for */
 	char stats[PATH_MAX]; /* the same, for VCUDA_STATS */
+	char profile[PATH_MAX]; /* a file, for VCUDA_PROFILE; empty: not asked for */
 	bool check;           /* all accesses of kernels, on the software GPU */
 	char file[PATH_MAX]; /* what program[0] is */
 	char socket[300];
@@ -30,7 +31,7 @@ struct run {
 static int usage(FILE *out)
 {
 	fputs("usage: vcuda run [--backend auto|cuda|cpu] [--sandbox MODE] [--check] [--trace[=FILE]] [--stats[=FILE]]\n"
-	      "                 [--] PROGRAM [ARGUMENT...]\n"
+	      "                 [--profile FILE] [--] PROGRAM [ARGUMENT...]\n"
 	      "\n"
 	      "Runs a CUDA program on virtio-cuda, without a VM, and returns its exit status.\n"
 	      "\n"
@@ -55,7 +56,9 @@ static int usage(FILE *out)
 	      "                           error) does the same without `vcuda run`.\n"
 	      "  --stats[=FILE]           a table of the calls when the program exits: how often, errors, time, round "
 	      "trips.\n"
-	      "                           Also VCUDA_STATS. A process that a signal ends, or _exit(), prints none.\n",
+	      "                           Also VCUDA_STATS. A process that a signal ends, or _exit(), prints none.\n"
+	      "  --profile FILE           a trace of calls, commands of the worker and work of the GPU, with times, for\n"
+	      "                           https://ui.perfetto.dev, chrome://tracing and `vcuda profile summary FILE`\n",
 	      out);
 	return out == stdout ? 0 : CLI_FAILED;
 }
@@ -84,7 +87,7 @@ static int parse(struct run *r, int argc, char **argv)
 		{"backend", required_argument, NULL, 'b'}, {"help", no_argument, NULL, 'h'},
 		{"trace", optional_argument, NULL, 't'},   {"stats", optional_argument, NULL, 's'},
 		{"sandbox", required_argument, NULL, 'x'}, {"check", no_argument, NULL, 'c'},
-		{0}};
+		{"profile", required_argument, NULL, 'p'}, {0}};
 	int option;
 
 	opterr = 0;
@@ -105,6 +108,8 @@ static int parse(struct run *r, int argc, char **argv)
 		else if (option == 't' && !output_file(r->trace, optarg, "trace"))
 			return CLI_FAILED;
 		else if (option == 's' && !output_file(r->stats, optarg, "stats"))
+			return CLI_FAILED;
+		else if (option == 'p' && !output_file(r->profile, optarg, "profile"))
 			return CLI_FAILED;
 	}
 	if (r->backend && strcmp(r->backend, "auto") && strcmp(r->backend, "cuda") && strcmp(r->backend, "cpu")) {
@@ -198,6 +203,15 @@ static bool preload(const char *path)
 	return true;
 }
 
+/* NVTX of the program finds the library that records its ranges, unless another tool is asked for. */
+static void record_ranges(const struct cli_paths *paths)
+{
+	char path[PATH_MAX + sizeof("/libcuda.so.1")];
+
+	snprintf(path, sizeof(path), "%s/libcuda.so.1", paths->guest_lib);
+	setenv("NVTX_INJECTION64_PATH", path, 0);
+}
+
 static void set_environment(const struct run *r)
 {
 	setenv("VCUDA_SOCKET", r->socket, 1);
@@ -206,6 +220,10 @@ static void set_environment(const struct run *r)
 		setenv("VCUDA_TRACE", r->trace, 1);
 	if (*r->stats)
 		setenv("VCUDA_STATS", r->stats, 1);
+	if (*r->profile)
+		setenv("VCUDA_PROFILE", r->profile, 1);
+	if (*r->trace || *r->profile)
+		record_ranges(r->paths);
 	prepend("LD_LIBRARY_PATH", r->paths->guest_lib);
 	append_math(r);
 	/*
@@ -366,6 +384,8 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 	}
 	status = run_with_libraries(&r, &daemon);
 	vcuda_trace_point("vcuda: the program has ended");
+	if (*r.profile)
+		cli_profile_end(r.profile);
 	if (*daemon.directory)
 		cli_daemon_stop(&daemon);
 	vcuda_trace_point("vcuda: ends");

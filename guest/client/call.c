@@ -19,6 +19,7 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/probe.h"
+#include "protocol/activity-rows.h"
 #include "protocol/call-info.h"
 #include "section.h"
 #include "session.h"
@@ -50,7 +51,9 @@ struct call_queue client_call_all, client_call_non_blocking, client_call_untrack
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
-static bool profile;
+static uint32_t profile; /* VCUDA_PROFILE_* */
+
+void (*client_call_observer)(uint64_t seq, const struct call_request *request);
 
 void client_call_attach(void *shm)
 {
@@ -60,9 +63,14 @@ void client_call_attach(void *shm)
 	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
 }
 
-void client_call_profile(void)
+void client_call_profile(uint32_t bits)
 {
-	profile = true;
+	profile |= bits;
+}
+
+unsigned int client_call_places(void)
+{
+	return profile & VCUDA_PROFILE_ACTIVITIES ? 3 : 1; /* an event on each side */
 }
 
 void client_call_wait_for_gpu(void)
@@ -345,8 +353,13 @@ static int publish(struct client_call *call, bool *ring)
 	if (call->writer.error)
 		return CALL_MALFORMED;
 	bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
+	if (client_call_observer)
+		client_call_observer(producer.seq + 1, request);
 	*ring = vcuda_producer_publish(&producer, call->command, bytes);
 	call->receipt = (struct call_receipt){producer.seq, producer.tail};
+	call->thread->last_seq = producer.seq;
+	if (!call->thread->first_seq)
+		call->thread->first_seq = producer.seq;
 	note_work(call);
 	return 0;
 }

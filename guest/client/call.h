@@ -44,6 +44,7 @@ struct call_thread {
 	uint32_t number;                /* small; goes with each command */
 	uint32_t waits, queued, stalls; /* answers awaited, commands not waited for, times that the ring was full */
 	uint64_t waited_ns;             /* for answers and room; counted after client_call_profile() */
+	uint64_t first_seq, last_seq;   /* of the commands since first_seq was set to 0 */
 };
 
 /* The commands of one stream of the program. */
@@ -137,8 +138,20 @@ bool client_call_may_poll(void);
 /* Calls can be made from now on, in the shared area. Called once, by the session. */
 void client_call_attach(void *shm);
 
-/* From the session's start on waiting times are counted, and the worker counts too. */
-void client_call_profile(void);
+/*
+ * From the session's start on waiting times are counted, and the worker does what the bits say (VCUDA_PROFILE_*,
+ * protocol/activity-rows.h). Several calls add bits.
+ */
+void client_call_profile(uint32_t bits);
+
+/* How many places of its stream's queue a piece of device work takes: more while the worker measures it. */
+unsigned int client_call_places(void);
+
+/*
+ * Is told of each command, with the process's ring lock held: it makes no call, and its calls come in the order of the
+ * commands. NULL: nobody is told. Set before client_call_attach().
+ */
+extern void (*client_call_observer)(uint64_t seq, const struct call_request *request);
 
 /* The device is a GPU: waiting threads poll longer before they sleep. */
 void client_call_wait_for_gpu(void);

@@ -355,7 +355,7 @@ CUresult libcuda_throttle_take(const struct call_options *options, CUstream stre
 		return CUDA_SUCCESS;
 	if (atomic_load(&p->light) != !credits)
 		atomic_store(&p->light, !credits);
-	credits += !credits;
+	credits = credits ? credits * client_call_places() : 1;
 	if (atomic_fetch_add(&p->credits, credits) + credits <= CREDITS_A_FENCE)
 		return CUDA_SUCCESS;
 	return fence_insert_if_due(p, c, stream);

@@ -78,16 +78,33 @@ static void put_string(struct line *l, uint64_t address)
 	put(l, length > SHOWN ? "\"..." : "\"");
 }
 
-static void put_function(struct line *l, uint64_t handle)
+/* NULL: there is none. Another thread may be unloading it. */
+static const char *function_name(uint64_t handle)
 {
 	const struct libcuda_function *f = libcuda_function_of(
 		libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, (const void *)handle));
-	const char *name = f ? f->name : NULL;
+
+	return f ? f->name : NULL;
+}
+
+size_t libcuda_trace_function_name(char *name, size_t room, uint64_t handle)
+{
+	size_t got = peek((uintptr_t)function_name(handle), name, room), length = strnlen(name, got);
+
+	if (length == room)
+		length--;
+	if (room)
+		name[got ? length : 0] = 0;
+	return got ? length : 0;
+}
+
+static void put_function(struct line *l, uint64_t handle)
+{
+	const char *name = function_name(handle);
 
 	put(l, "0x%" PRIx64, handle);
 	if (!name)
 		return;
-	/* Another thread may be unloading it. */
 	put(l, " ");
 	put_string(l, (uintptr_t)name);
 }

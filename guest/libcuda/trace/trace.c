@@ -13,9 +13,11 @@
 #include "core/hooks.h"
 #include "core/request.h"
 #include "core/thread.h"
+#include "protocol/activity-rows.h"
+#include "trace/profile.h"
 
 static struct libcuda_trace_file lines, summary;
-static bool prints_lines, prints_summary;
+static bool prints_lines, prints_summary, profiles;
 static _Atomic bool is_open;
 
 /* ---- the table of entry points ---- */
@@ -29,7 +31,7 @@ static void fill(void (*const *with)(void))
 
 static bool is_traced(void)
 {
-	return prints_lines || prints_summary;
+	return prints_lines || prints_summary || profiles;
 }
 
 static void close_entries(void)
@@ -57,8 +59,9 @@ bool libcuda_trace_is_open(void)
 
 void libcuda_trace_enter(struct libcuda_trace *t)
 {
-	const struct libcuda_thread *thread = libcuda_thread();
+	struct libcuda_thread *thread = libcuda_thread();
 
+	thread->calls.first_seq = 0;
 	*t = (struct libcuda_trace){.waited = thread->calls.waited_ns,
 				    .waits = thread->calls.waits,
 				    .queued = thread->calls.queued,
@@ -110,12 +113,13 @@ void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUres
 
 	if (prints_summary)
 		libcuda_trace_summary_add(call, result, ns, &during);
-	if (prints_lines) {
-		/* The call is no place to be cancelled at, so writing about it is none. */
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	/* The call is no place to be cancelled at, so writing about it is none. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	if (profiles)
+		libcuda_profile_add(call, result, t->start, ns, during.waited, values);
+	if (prints_lines)
 		print_line(&during, call, result, ns, values);
-		pthread_setcancelstate(cancel_state, NULL);
-	}
+	pthread_setcancelstate(cancel_state, NULL);
 	errno = saved;
 }
 
@@ -145,6 +149,7 @@ __attribute__((constructor)) static void start(void)
 {
 	prints_lines = libcuda_trace_file_open(&lines, "VCUDA_TRACE");
 	prints_summary = libcuda_trace_file_open(&summary, "VCUDA_STATS") && libcuda_trace_summary_start();
+	profiles = libcuda_profile_start();
 	libcuda_hook_open = open_entries;
 	if (!is_traced())
 		return;
@@ -152,7 +157,11 @@ __attribute__((constructor)) static void start(void)
 	if (prints_lines)
 		libcuda_hook_note = note;
 	if (prints_summary)
-		client_call_profile();
+		client_call_profile(VCUDA_PROFILE_COUNTS);
+	if (profiles)
+		client_call_profile(VCUDA_PROFILE_ACTIVITIES);
+	if (profiles)
+		pthread_atfork(NULL, NULL, libcuda_profile_forget);
 	if (prints_summary)
 		pthread_atfork(NULL, NULL, libcuda_trace_summary_forget);
 }
@@ -160,6 +169,8 @@ __attribute__((constructor)) static void start(void)
 /* After the destructors of what uses the library. */
 __attribute__((destructor)) static void stop(void)
 {
+	if (profiles)
+		libcuda_profile_finish();
 	if (prints_summary)
 		libcuda_trace_summary_print(&summary);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tracing: a line for each call that the application makes (VCUDA_TRACE), and a table of all when the process exits
- * (VCUDA_STATS). Each names a file that is appended to, or is 1 or -: standard error; without it, empty or 0: off.
+ * Tracing: a line for each call that the application makes (VCUDA_TRACE), a table of all when the process exits
+ * (VCUDA_STATS), and a trace of calls, commands and device work for a viewer (VCUDA_PROFILE). Each names a file that is
+ * appended to, or is 1 or -: standard error; without it, empty or 0: off.
  *
  * Every exported function is one jump through a table to the function itself, which is called vcuda_do_NAME. Before
  * cuInit, and in a child that was forked after it, the table has that of before-init.txt only, and for all others a
@@ -92,6 +93,12 @@ void libcuda_trace_file_write(struct libcuda_trace_file *f, const char *text, si
 
 /* "NAME(ARGUMENTS) = RESULT" into line[LIBCUDA_TRACE_LINE]; returns its length. What does not fit is left out. */
 size_t libcuda_trace_line(char *line, const struct libcuda_trace_call *call, CUresult result, const uint64_t *values);
+
+/*
+ * The name of a function or kernel into name[room], with its NUL; a long name is cut. Returns its length, 0: it has
+ * none.
+ */
+size_t libcuda_trace_function_name(char *name, size_t room, uint64_t handle);
 
 /* ---- trace-summary.c ---- */
 
