@@ -221,6 +221,13 @@ const struct nvml_host *nvml_client_host(void)
 	return &host;
 }
 
+/* The next call starts anew. */
+static void disconnect_if_lost(int err)
+{
+	if (err == -EPIPE || err == -ETIMEDOUT || err == -EPROTO)
+		disconnect();
+}
+
 static int processes_locked(int device, struct nvml_processes *to)
 {
 	struct vcuda_args_vcudaProcesses a = {
@@ -232,9 +239,7 @@ static int processes_locked(int device, struct nvml_processes *to)
 		err = CALL(vcudaProcesses, &a);
 	if (!err)
 		to->count = a.count < VCUDA_PROCESSES ? a.count : VCUDA_PROCESSES;
-	/* The next call starts anew. */
-	if (err == -EPIPE || err == -ETIMEDOUT || err == -EPROTO)
-		disconnect();
+	disconnect_if_lost(err);
 	return err;
 }
 
@@ -244,6 +249,20 @@ int nvml_client_processes(int device, struct nvml_processes *to)
 
 	pthread_mutex_lock(&lock);
 	err = processes_locked(device, to);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int nvml_client_peer_status(int device, int peer, int status[NVML_P2P_CAPABILITIES])
+{
+	struct vcuda_args_vcudaPeerStatus a = {.dev = device, .peer = peer, .status = status};
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = connect_locked();
+	if (!err)
+		err = CALL(vcudaPeerStatus, &a);
+	disconnect_if_lost(err);
 	pthread_mutex_unlock(&lock);
 	return err;
 }

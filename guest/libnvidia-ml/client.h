@@ -33,4 +33,9 @@ struct nvml_processes {
 
 int nvml_client_processes(int device, struct nvml_processes *to);
 
+#define NVML_P2P_CAPABILITIES 5
+
+/* How a device reaches another by each capability: nvmlGpuP2PStatus_t. -ENOSYS: the worker is older. */
+int nvml_client_peer_status(int device, int peer, int status[NVML_P2P_CAPABILITIES]);
+
 #endif

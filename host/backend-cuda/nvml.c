@@ -29,6 +29,7 @@ static struct {
 	int (*device)(const char *pci_bus_id, void **device);
 	int (*compute)(void *device, unsigned int *count, struct backend_process *to);
 	int (*graphics)(void *device, unsigned int *count, struct backend_process *to);
+	int (*peer_status)(void *device, void *peer, unsigned int capability, int *status);
 	int (*samples)(void *device, struct backend_sample *to, unsigned int *count, unsigned long long since);
 } nvml;
 
@@ -63,6 +64,7 @@ static void load(void)
 	*(void **)&nvml.device = dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
 	*(void **)&nvml.compute = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 	*(void **)&nvml.graphics = dlsym(library, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+	*(void **)&nvml.peer_status = dlsym(library, "nvmlDeviceGetP2PStatus");
 	*(void **)&nvml.samples = dlsym(library, "nvmlDeviceGetProcessUtilization");
 	nvml.foreign = !is_first_pid_namespace() && !translates_processes();
 }
@@ -132,6 +134,15 @@ int backend_nvml_samples(const char *pci_bus_id, uint64_t since_us, struct backe
 	if (result == NOT_FOUND)
 		return 0;
 	return result ? -1 : (int)(count < room ? count : room);
+}
+
+bool backend_nvml_peer_status(const char *pci_bus_id, const char *peer_bus_id, unsigned int capability, int *status)
+{
+	void *device, *peer;
+
+	pthread_once(&once, load);
+	return nvml.peer_status && nvml.device && !nvml.device(pci_bus_id, &device) &&
+	       !nvml.device(peer_bus_id, &peer) && !nvml.peer_status(device, peer, capability, status);
 }
 
 bool backend_nvml_own(const char *pci_bus_id, uint64_t *bytes)

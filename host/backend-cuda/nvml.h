@@ -42,6 +42,12 @@ struct backend_sample {
 int backend_nvml_samples(const char *pci_bus_id, uint64_t since_us, struct backend_sample *to, unsigned int room);
 
 /*
+ * Sets `status` (nvmlGpuP2PStatus_t) to how the first device reaches the second by a capability (nvmlGpuP2PCapsIndex_t).
+ * False: the library does not know.
+ */
+bool backend_nvml_peer_status(const char *pci_bus_id, const char *peer_bus_id, unsigned int capability, int *status);
+
+/*
  * Sets `bytes` to the memory that this process has of the device. False: the library does not know the process.
  */
 bool backend_nvml_own(const char *pci_bus_id, uint64_t *bytes);

@@ -32,6 +32,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, void *infos);
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to, unsigned int capability, unsigned int *status);
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, void *rates);
 nvmlReturn_t nvmlEventSetCreate(void *set);
 
@@ -177,6 +178,42 @@ static void child(bool with_cuda)
 	used();
 }
 
+enum { P2P_READ, P2P_WRITE, P2P_NVLINK, P2P_ATOMICS, P2P_PCI, P2P_CAPABILITIES };
+enum { P2P_OK, P2P_NOT_SUPPORTED = 5 };
+
+/* NVML has all devices in CUDA's order, and says what CUDA says. Each device reaches itself, as NCCL wants to know. */
+static void peers(void)
+{
+	unsigned int count, status = 77;
+
+	OK(cuInit(0));
+	OK(nvmlDeviceGetCount_v2(&count));
+	for (unsigned int i = 0; i < count; i++)
+		for (unsigned int k = 0; k < count; k++) {
+			int reaches = i == k, atomics = i == k;
+			nvmlDevice_t from, to;
+
+			OK(nvmlDeviceGetHandleByIndex_v2(i, &from));
+			OK(nvmlDeviceGetHandleByIndex_v2(k, &to));
+			if (i != k) {
+				OK(cuDeviceCanAccessPeer(&reaches, (CUdevice)i, (CUdevice)k));
+				OK(cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+							   (CUdevice)i, (CUdevice)k));
+			}
+			for (unsigned int c = P2P_READ; c < P2P_CAPABILITIES; c++) {
+				OK(nvmlDeviceGetP2PStatus(from, to, c, &status));
+				if (c == P2P_READ || c == P2P_WRITE)
+					CHECK((status == P2P_OK) == (reaches != 0));
+				if (c == P2P_ATOMICS)
+					CHECK((status == P2P_OK) == (atomics != 0));
+			}
+		}
+	GIVES(nvmlDeviceGetP2PStatus(device, device, P2P_CAPABILITIES, &status), NVML_ERROR_INVALID_ARGUMENT);
+	GIVES(nvmlDeviceGetP2PStatus(device, device, P2P_READ, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	GIVES(nvmlDeviceGetP2PStatus(device, NULL, P2P_READ, &status), NVML_ERROR_INVALID_ARGUMENT);
+	GIVES(nvmlDeviceGetP2PStatus(NULL, device, P2P_READ, &status), NVML_ERROR_INVALID_ARGUMENT);
+}
+
 int main(int argc, char **argv)
 {
 	life();
@@ -186,6 +223,7 @@ int main(int argc, char **argv)
 	child(true);
 	memory();
 	child(false);
+	peers();
 	OK(nvmlShutdown());
 	GIVES(nvmlDeviceGetMemoryInfo(device, &(nvmlMemory_t){0}), NVML_ERROR_UNINITIALIZED);
 	puts("nvml: all as expected");

@@ -7,6 +7,7 @@
 #include "host/backend-cuda/nvml.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
+#include "session/dispatch.h"
 
 /* Of the host's, all guests together. */
 #define HOST_PROCESSES 4096
@@ -67,5 +68,43 @@ CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args
 	}
 	list(a, host, count, !is_cuda(s));
 	free(host);
+	return CUDA_SUCCESS;
+}
+
+/* ---- peers ---- */
+
+/* Of NVML: nvmlGpuP2PStatus_t, nvmlGpuP2PCapsIndex_t. */
+enum { P2P_OK, P2P_NOT_SUPPORTED = 5 };
+enum p2p_capability { P2P_READ, P2P_WRITE, P2P_NVLINK, P2P_ATOMICS, P2P_PCI, P2P_CAPABILITIES };
+
+/* What CUDA says, which knows neither link. A device reaches itself. */
+static int cuda_peer_status(struct worker_session *s, CUdevice dev, CUdevice peer, unsigned int capability)
+{
+	CUdevice_P2PAttribute attribute = capability == P2P_ATOMICS ? CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+								    : CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+	int has = dev == peer;
+
+	if (capability == P2P_NVLINK || capability == P2P_PCI)
+		return P2P_NOT_SUPPORTED;
+	if (!has && s->ops->cuDeviceGetP2PAttribute)
+		s->ops->cuDeviceGetP2PAttribute(&has, attribute, dev, peer);
+	return has ? P2P_OK : P2P_NOT_SUPPORTED;
+}
+
+CUresult vcuda_handle_vcudaPeerStatus(struct worker_session *s, struct vcuda_args_vcudaPeerStatus *a)
+{
+	char ids[2][16] = {"", ""};
+	CUresult result;
+
+	if (!s->ops->cuDeviceGetPCIBusId)
+		return worker_unsupported(s, VCUDA_OP_vcudaPeerStatus);
+	result = s->ops->cuDeviceGetPCIBusId(ids[0], sizeof(ids[0]), a->dev);
+	if (result == CUDA_SUCCESS)
+		result = s->ops->cuDeviceGetPCIBusId(ids[1], sizeof(ids[1]), a->peer);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (unsigned int i = 0; i < P2P_CAPABILITIES; i++)
+		if (!is_cuda(s) || !backend_nvml_peer_status(ids[0], ids[1], i, &a->status[i]))
+			a->status[i] = cuda_peer_status(s, a->dev, a->peer, i);
 	return CUDA_SUCCESS;
 }
