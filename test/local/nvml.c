@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libnvidia-ml.so.1 beside CUDA in one process, with CUDA_VISIBLE_DEVICES as the caller likes: nvml [hidden] */
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,6 +180,49 @@ static void child(bool with_cuda)
 	used();
 }
 
+static bool is_display(const char *path)
+{
+	char name[96], class[16] = "";
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s/class", path);
+	f = fopen(name, "re");
+	CHECK(f && fgets(class, sizeof(class), f));
+	fclose(f);
+	return !strncmp(class, "0x03", 4);
+}
+
+/* CUDA and NVML have one address, which is no other device's of this machine. */
+static void addresses(void)
+{
+	unsigned int count;
+
+	OK(nvmlDeviceGetCount_v2(&count));
+	for (unsigned int i = 0; i < count; i++) {
+		char id[32], path[64];
+		int domain, bus, slot;
+		nvmlPciInfo_t pci;
+		CUdevice same;
+
+		OK(nvmlDeviceGetHandleByIndex_v2(i, &device));
+		OK(nvmlDeviceGetPciInfo_v3(device, &pci));
+		OK(cuDeviceGetPCIBusId(id, sizeof(id), (CUdevice)i));
+		CHECK(!strcasecmp(id, pci.busIdLegacy));
+		OK(cuDeviceGetByPCIBusId(&same, pci.busIdLegacy));
+		CHECK(same == (CUdevice)i);
+		OK(cuDeviceGetAttribute(&domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, (CUdevice)i));
+		OK(cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, (CUdevice)i));
+		OK(cuDeviceGetAttribute(&slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, (CUdevice)i));
+		CHECK((unsigned int)domain == pci.domain && (unsigned int)bus == pci.bus &&
+		      (unsigned int)slot == pci.device);
+		for (char *c = id; *c; c++)
+			*c = (char)tolower(*c);
+		/* A GPU of this machine has a folder there, with a class of display controllers. */
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", id);
+		CHECK(access(path, F_OK) != 0 || is_display(path));
+	}
+}
+
 enum { P2P_READ, P2P_WRITE, P2P_NVLINK, P2P_ATOMICS, P2P_PCI, P2P_CAPABILITIES };
 enum { P2P_OK, P2P_NOT_SUPPORTED = 5 };
 
@@ -223,6 +268,7 @@ int main(int argc, char **argv)
 	child(true);
 	memory();
 	child(false);
+	addresses();
 	peers();
 	OK(nvmlShutdown());
 	GIVES(nvmlDeviceGetMemoryInfo(device, &(nvmlMemory_t){0}), NVML_ERROR_UNINITIALIZED);

@@ -80,10 +80,12 @@ def vm_run(kernel):
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
     check(r.stderr.count("CUDA calls of process") == 1 + len(paths), f"--stats does not reach every program:\n{r.stderr}")
-    # Workers of one VM find one another, whatever else their sandbox hides.
-    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", os.path.join(BUILD, "test/local/ipc")],
-                       capture_output=True, text=True, check=False)
-    check(r.returncode == 0 and r.stdout.endswith("ipc: passed\n"), f"memory of several processes: {r.returncode}\n{r.stdout}{r.stderr}")
+    # Workers of one VM find one another, whatever else their sandbox hides. The device's PCI address is no other device's of the VM.
+    script = 'ls /sys/bus/pci/devices && "$1" && "$2"'
+    r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", "sh", "-c", script, "sh",
+                        *(os.path.join(BUILD, f"test/local/{n}") for n in ("nvml", "ipc"))], capture_output=True, text=True, check=False)
+    check(r.returncode == 0 and r.stdout.endswith("\nnvml: all as expected\nipc: passed\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
+    check(r.stdout.startswith("0000:00:00.0\n"), f"the VM has no PCI devices:\n{r.stdout}")
 
 
 def vm_warm(kernel):

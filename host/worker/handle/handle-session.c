@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: hello and device information. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,6 +127,27 @@ CUresult vcuda_handle_vcudaHello(struct worker_session *s, struct vcuda_args_vcu
 	return s->ops->cuDeviceGetCount(&info->device_count);
 }
 
+/*
+ * No machine has this PCI domain: those of firmware are small, those of Intel's VMD begin at 0x10000. In a guest the
+ * host's address may be that of another device of the guest, which programs then look for in /sys.
+ */
+#define PCI_DOMAIN 0x7CDA
+
+static void put_attribute(vcuda_device_info *info, CUdevice_attribute attribute, int value)
+{
+	info->attributes[attribute] = value;
+	info->attribute_results[attribute] = CUDA_SUCCESS;
+}
+
+/* An address that is the device's each time, and no other device's. */
+static void give_pci_address(vcuda_device_info *info, CUdevice dev)
+{
+	snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%04X:%02X:00.0", PCI_DOMAIN, (dev + 1) & 0xff);
+	put_attribute(info, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, PCI_DOMAIN);
+	put_attribute(info, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, (dev + 1) & 0xff);
+	put_attribute(info, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0);
+}
+
 CUresult vcuda_handle_vcudaDeviceInfo(struct worker_session *s, struct vcuda_args_vcudaDeviceInfo *a)
 {
 	const struct vcuda_backend_ops *ops = s->ops;
@@ -143,6 +165,9 @@ CUresult vcuda_handle_vcudaDeviceInfo(struct worker_session *s, struct vcuda_arg
 	info->total_memory = total;
 	for (int i = 0; i < VCUDA_DEVICE_ATTRIBUTES; i++)
 		info->attribute_results[i] = ops->cuDeviceGetAttribute(&info->attributes[i], (CUdevice_attribute)i, a->dev);
+	/* A program of this machine finds a real GPU in /sys. */
+	if (!strcmp(ops->name, "cpu") || worker_table_is_vm())
+		give_pci_address(info, a->dev);
 	if (!ops->cuIpcGetEventHandle)
 		info->attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] = 0;
 	/* what a guest sends as a descriptor is a handle of the other form to us */
