@@ -2,6 +2,8 @@
 """Shares of a device's time (vcudad --share): what programs of several vcudads get beside one another.
 
 usage: shares.py BUILD_DIRECTORY SECONDS [KIND[*PROGRAMS] KIND[*PROGRAMS] SHARE SHARE]...   a table; see share-load.c for the kinds
+       shares.py BUILD_DIRECTORY SECONDS beside KIND COUNT APART LIMIT   what a VM has beside one whose COUNT programs begin kernels of KIND (later,
+                                                                        waits) that do not end, APART s after one another; LIMIT: its --max-kernel-time
 """
 
 import contextlib
@@ -390,11 +392,36 @@ def table(seconds, rows):
               f"{parts[0] / sum(parts):7.3f} {had[0]:6.3f} {had[1]:6.3f}   {' '.join(times[0])}, {' '.join(times[1])}", flush=True)
 
 
+def beside(seconds, kind, count, apart, limit):
+    """Prints the neighbour's work of each second, as a part of its work alone, until the programs of the other VM have been ended, or for so many seconds."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        neighbour = Tenant(stack, path, 1, "tiny")
+        alone = rates([neighbour], 3)[0]
+        hostile = Tenant(stack, path, 1, kind, 0, ["--max-kernel-time", limit])
+        programs = [hostile.start(kind) for _ in range(count)]
+        stack.callback(lambda: [p.kill() for p in programs])
+        begin, before, begun, parts = time.monotonic(), neighbour.count(), 0, []
+        while time.monotonic() - begin < seconds and (begun < count or any(p.poll() is None for p in programs)):
+            while begun < count and time.monotonic() - begin >= begun * apart:
+                programs[begun].send_signal(signal.SIGUSR2)
+                begun += 1
+            time.sleep(1)
+            after = neighbour.count()
+            parts.append((after[0] - before[0]) / (after[1] - before[1]) / alone)
+            before = after
+        print(f"{count} programs ({kind}): {sum(p.poll() is not None for p in programs)} ended in {time.monotonic() - begin:.1f} s; the neighbour had "
+              f"{sum(parts) / len(parts):.3f} in the mean")
+        print(" ".join(f"{p:.2f}" for p in parts), flush=True)
+
+
 def main():
     harness.BUILD = os.path.abspath(sys.argv[1])
     rest = sys.argv[3:]
+    if rest and rest[0] == "beside":
+        return beside(float(sys.argv[2]), rest[1], int(rest[2]), float(rest[3]), rest[4])
     rows = [((rest[i], rest[i + 1]), (int(rest[i + 2]), int(rest[i + 3]))) for i in range(0, len(rest), 4)]
-    table(float(sys.argv[2]), rows or [(kinds, shares) for kinds in PAIRS for shares in SHARES])
+    return table(float(sys.argv[2]), rows or [(kinds, shares) for kinds in PAIRS for shares in SHARES])
 
 
 if __name__ == "__main__":
