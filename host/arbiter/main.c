@@ -209,7 +209,7 @@ static bool serve_memory(struct peer *peer, const struct vcuda_arbiter_message *
 	if (m->type == VCUDA_ARBITER_BUSY || m->type == VCUDA_ARBITER_RESTS)
 		memory_set_active(vm, m->type == VCUDA_ARBITER_BUSY, vcuda_now_ns());
 	else if (m->type == VCUDA_ARBITER_WANT)
-		memory_want(&memory, vm, m->bytes, m->spare);
+		memory_want(&memory, vm, m->bytes, m->spare, vcuda_now_ns());
 	else if (m->type == VCUDA_ARBITER_HAVE)
 		memory_have(vm, m->bytes);
 	else if (m->type == VCUDA_ARBITER_OUT)

@@ -79,9 +79,17 @@ static uint64_t move_ns(const struct memory_vm *vm, uint64_t took)
 	return least(took, MEMORY_MOVE_LEAST_NS + least(vm->bytes, UINT64_MAX / 2 / MEMORY_MOVE_NS) * MEMORY_MOVE_NS);
 }
 
+static bool is_growth(const struct memory_vm *vm)
+{
+	return vm->want > vm->bytes;
+}
+
+/* A VM without work that waits for growth has no use for its lease. */
 static uint64_t lease_end(const struct memory_vm *vm)
 {
-	return vm->active ? vm->lease_until : least(vm->lease_until, vm->idle_since + MEMORY_IDLE_NS);
+	uint64_t idle = is_growth(vm) ? 0 : MEMORY_IDLE_NS;
+
+	return vm->active ? vm->lease_until : least(vm->lease_until, vm->idle_since + idle);
 }
 
 /* From when on a VM that is in may be told to go out. */
@@ -96,11 +104,6 @@ static uint64_t evictable_at(const struct memory_vm *vm)
 static uint64_t need_of(const struct memory_vm *vm)
 {
 	return vm->state == MEMORY_OUT ? vm->want : minus(vm->want, vm->bytes);
-}
-
-static bool is_growth(const struct memory_vm *vm)
-{
-	return vm->want > vm->bytes;
 }
 
 static bool can_be_served(const struct memory_vm *vm)
@@ -155,6 +158,32 @@ static struct memory_vm *first_want(const struct memory *memory)
 			first = vm;
 	}
 	return first;
+}
+
+/*
+ * Growth until this time is that of the command for which the VM has come in, or grown. 0: the VM is out, or has had no
+ * want.
+ */
+static uint64_t arrived_at(const struct memory_vm *vm)
+{
+	if (!vm->order)
+		return 0;
+	if (vm->state == MEMORY_COMING_IN)
+		return UINT64_MAX;
+	return vm->state == MEMORY_IN ? vm->in_since + MEMORY_ARRIVAL_NS : 0;
+}
+
+/* A VM that has come in before may need the room that a return would take. Returns when that is known. */
+static uint64_t others_arrived_at(const struct memory *memory, const struct memory_vm *vm)
+{
+	uint64_t at = 0;
+
+	if (vm->state != MEMORY_OUT)
+		return 0;
+	vcuda_list_for_each (entry, &memory->vms)
+		if (vm_of(entry) != vm)
+			at = most(at, arrived_at(vm_of(entry)));
+	return at;
 }
 
 /* ---- who goes out ---- */
@@ -228,7 +257,6 @@ static uint64_t make_room(struct memory *memory, struct memory_vm *vm, uint64_t 
 			refuse(memory, vm);
 		if (found.now_bytes < lacks || !vm->want)
 			return found.next;
-		vm->waits = true;
 		send_out(memory, found.best);
 	}
 }
@@ -242,10 +270,6 @@ static unsigned int count_holders(const struct memory *memory)
 	return count;
 }
 
-/*
- * VMs may have more than there is: when they register with another arbiter, or when a smaller capacity counts. Returns
- * when to look again.
- */
 /* memory_lose() */
 static bool any_is_lost(const struct memory *memory)
 {
@@ -255,6 +279,10 @@ static bool any_is_lost(const struct memory *memory)
 	return false;
 }
 
+/*
+ * VMs may have more than there is: when they register with another arbiter, or when a smaller capacity counts. Returns
+ * when to look again.
+ */
 static uint64_t end_excess(struct memory *memory, uint64_t now)
 {
 	/* Its memory may be counted twice while it comes again. */
@@ -271,8 +299,8 @@ static uint64_t end_excess(struct memory *memory, uint64_t now)
 }
 
 /*
- * Growth for which others went out is like a return: the next want would take the memory away unused. The ways of a VM
- * that grows say little of the next ones.
+ * Growth that has waited is like a return: the next want would take the memory away unused. The ways of a VM that grows
+ * say little of the next ones.
  */
 static void serve_first(struct memory *memory, struct memory_vm *vm, uint64_t now)
 {
@@ -300,6 +328,12 @@ static void serve_others(struct memory *memory, const struct memory_vm *first)
 	}
 }
 
+static void note_waits(struct memory *memory)
+{
+	vcuda_list_for_each (entry, &memory->vms)
+		vm_of(entry)->waits = vm_of(entry)->want;
+}
+
 static void refuse_impossible(struct memory *memory)
 {
 	vcuda_list_for_each (entry, &memory->vms) {
@@ -319,16 +353,19 @@ uint64_t memory_step(struct memory *memory, uint64_t now)
 		return memory->begin;
 	refuse_impossible(memory);
 	while ((vm = first_want(memory))) {
-		if (fits(memory, vm)) {
+		uint64_t arrived = others_arrived_at(memory, vm);
+
+		if (arrived <= now && fits(memory, vm)) {
 			serve_first(memory, vm, now);
 			continue;
 		}
-		next = make_room(memory, vm, now);
+		next = arrived > now ? arrived : make_room(memory, vm, now);
 		if (vm->want)
 			break;
 	}
 	if (vm)
 		serve_others(memory, vm);
+	note_waits(memory);
 	return least(next, end_excess(memory, now));
 }
 
@@ -370,15 +407,15 @@ void memory_set_active(struct memory_vm *vm, bool active, uint64_t now)
 	vm->active = active;
 }
 
-void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare)
+void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare, uint64_t now)
 {
 	if (!bytes) {
 		vm->want = 0;
 		refuse(memory, vm);
 		return;
 	}
-	/* One that wants more than before keeps its place. */
-	if (!vm->want)
+	/* A VM that wants more than before keeps its place. */
+	if (!vm->want && arrived_at(vm) <= now)
 		vm->order = ++memory->order;
 	vm->want = bytes;
 	vm->spare = spare;
@@ -419,7 +456,7 @@ void memory_failed(struct memory_vm *vm, uint64_t now)
 void memory_lose(struct memory_vm *vm)
 {
 	vm->capacity = UINT64_MAX;
-	vm->minimum = vm->want = vm->held_until = 0;
+	vm->minimum = vm->want = vm->order = vm->held_until = 0;
 	vm->waits = false;
 	/* Its memory is in use, and it cannot be told to go. */
 	vm->state = MEMORY_COMING_IN;

@@ -9,10 +9,16 @@
  * it: idle VMs before others and the longest idle one first, then the one with the largest grant beyond its minimum,
  * then the one that came in first.
  *
- * A VM that has come in, or for whose growth others went out, is not chosen during its lease, nor is a VM for some time
- * after it could not go out. The lease is MEMORY_LEASE times as long as ways out and in have taken, within bounds: the
- * VM's own ways after a return, the longest of all VMs after growth. Up to the upper bound moves take at most a part of
- * 1 / (1 + MEMORY_LEASE) of the device's time. The lease of an idle VM ends early.
+ * A VM that has come in, or whose growth has waited for its place in the order, is not chosen during its lease, nor is
+ * a VM for some time after it could not go out. The lease is MEMORY_LEASE times as long as ways out and in have taken,
+ * within bounds: the VM's own ways after a return, the longest of all VMs after growth. Up to the upper bound moves
+ * take at most a part of 1 / (1 + MEMORY_LEASE) of the device's time, but for growth that ends leases. The lease of an
+ * idle VM ends early, and at once where its growth waits: the growth is all that its processes do.
+ *
+ * A command that waits for its VM to come in may be an allocation, which is known when the VM is in. Growth within
+ * MEMORY_ARRIVAL_NS of a return, or of growth, so has the place of that want: a VM whose want came later comes in
+ * later. Until then no return is served beside the VM, for the room may be needed. So a command waits for one lease of
+ * each other VM, whatever it allocates (memory_longest_wait()).
  *
  * A VM that waits for memory can go out itself, because its processes wait in front of their gates. If two VMs grow at
  * once, the first want is served, and the other VM goes out for it with its want; that one comes in when the lease
@@ -42,6 +48,9 @@
 /* Without work for so long a VM has no lease any more. */
 #define MEMORY_IDLE_NS 1000000000ull
 
+/* Growth so soon after its VM has come in is that of the command for which the VM has come in. */
+#define MEMORY_ARRIVAL_NS 200000000ull
+
 /* A VM that could not go out is not chosen for so long. */
 #define MEMORY_HELD_NS 30000000000ull
 
@@ -66,7 +75,7 @@ struct memory_vm {
 	uint64_t order;             /* of the wants */
 	enum memory_state state;
 	bool active;
-	bool waits; /* other VMs go out for the want */
+	bool waits; /* the want was not served when it came */
 	uint64_t idle_since, in_since, lease_until, held_until;
 	uint64_t out_ns, in_ns; /* how long its last ways took */
 };
@@ -93,7 +102,7 @@ void memory_set_active(struct memory_vm *vm, bool active, uint64_t now);
  * The VM needs `bytes`, and would take `spare` beyond them. Replaces an earlier want. Each has one answer. 0: the VM
  * wants nothing any more, which is answered at once by a refusal of 0.
  */
-void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare);
+void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, uint64_t spare, uint64_t now);
 
 /* The VM needs no more than `bytes` of its grant. */
 void memory_have(struct memory_vm *vm, uint64_t bytes);
@@ -122,7 +131,8 @@ uint64_t memory_capacity(const struct memory *memory);
 
 /*
  * How long a VM that is out waits, if each other VM has its lease before, no way out or in takes longer than the
- * longest so far, and each VM can go out.
+ * longest so far, and each VM can go out. A command waits for its own VM's ways besides. The wait is longer where a VM
+ * whose growth waits has other work, which keeps its lease: by another lease for each such VM.
  */
 uint64_t memory_longest_wait(const struct memory *memory);
 

@@ -52,7 +52,7 @@ static inline void end_wait(struct tenant *t)
 
 static inline void go_out(struct tenant *t)
 {
-	bool idle = !t->vm.active && now - t->vm.idle_since >= MEMORY_IDLE_NS;
+	bool idle = !t->vm.active && (t->want || now - t->vm.idle_since >= MEMORY_IDLE_NS);
 
 	assert_false(t->out || t->arrives);
 	assert_true(idle || now >= t->leased);
@@ -100,7 +100,7 @@ static inline void want(struct tenant *t, uint64_t bytes)
 	if (!t->want)
 		t->since = now;
 	t->want = bytes;
-	memory_want(&memory, &t->vm, bytes, 0);
+	memory_want(&memory, &t->vm, bytes, 0, now);
 }
 
 static inline void arrive(struct tenant *t)

@@ -38,7 +38,7 @@ static void test_spare(void **state)
 	(void)state;
 	run_for(SECOND);
 	a->want = 850;
-	memory_want(&memory, &a->vm, 850, 500);
+	memory_want(&memory, &a->vm, 850, 500, now);
 	run_for(2 * MS);
 	assert_int_equal(a->bytes, 900);
 	want(b, 100);
@@ -342,6 +342,101 @@ static void test_growth_has_a_lease(void **state)
 	assert_true(b->outs == 1 && !a->out);
 }
 
+static void come_in(struct tenant *t, uint64_t bytes)
+{
+	memory_set_active(&t->vm, true, now);
+	want(t, bytes);
+	run_for(2 * WAY);
+	assert_false(t->out);
+}
+
+/* A VM comes in beside another one, and its command needs more. Later growth comes behind the want of a third VM. */
+static void test_growth_keeps_its_place(void **state)
+{
+	for (int is_late = 0; is_late < 2; is_late++) {
+		struct tenant *a, *b, *c;
+
+		begin(state);
+		a = add_with(0, 300, true), b = add_with(0, 500, true), c = add_with(0, 600, true);
+		run_for(SECOND);
+		come_in(c, 600);
+		run_for(MEMORY_ARRIVAL_NS);
+		memory_set_active(&b->vm, true, now);
+		want(a, 300);
+		want(b, 500);
+		run_for(2 * WAY + (is_late ? MEMORY_ARRIVAL_NS : 0));
+		want(a, 900);
+		run_for(MEMORY_LEAST_LEASE_NS + 4 * WAY);
+		assert_int_equal(c->outs, 1);
+		assert_true(is_late ? !b->out && a->want : a->bytes == 900 && !a->out && b->want);
+	}
+}
+
+/* A return that fits waits until a VM that comes in before has what it needs. */
+static void test_returns_one_after_the_other(void **state)
+{
+	struct tenant *a = add_with(0, 300, true), *b = add_with(0, 300, true);
+
+	(void)state;
+	run_for(SECOND);
+	memory_set_active(&b->vm, true, now);
+	want(a, 300);
+	want(b, 300);
+	run_for(2 * WAY);
+	assert_true(!a->out && b->want);
+	want(a, 800);
+	run_for(2 * MS);
+	assert_true(a->bytes == 800 && b->want);
+	memory_have(&a->vm, 300);
+	a->bytes = 300;
+	run_for(MEMORY_ARRIVAL_NS + 2 * WAY);
+	assert_true(!a->out && !b->out);
+}
+
+/* Its lease is of no use to a VM without work whose growth waits. */
+static void test_growth_ends_the_lease(void **state)
+{
+	struct tenant *a = add_with(0, 600, true), *b = add_with(0, 600, true), *c = add_with(0, 300, true);
+
+	(void)state;
+	run_for(SECOND);
+	come_in(a, 600);
+	run_for(MEMORY_ARRIVAL_NS);
+	come_in(c, 300);
+	run_for(MEMORY_ARRIVAL_NS);
+	memory_set_active(&b->vm, true, now);
+	want(b, 600);
+	want(a, 900);
+	run_for(4 * WAY);
+	assert_true(b->out && !a->outs);
+	memory_set_active(&a->vm, false, now);
+	run_for(4 * WAY);
+	assert_true(!b->out && a->outs == 1);
+}
+
+/* Growth that has waited has a lease, also where it fits because the other VM has given memory back. */
+static void test_growth_that_fits_has_a_lease(void **state)
+{
+	struct tenant *a = add(0), *b = add_with(0, 600, true), *c = add_with(0, 900, true);
+
+	(void)state;
+	run_for(SECOND);
+	come_in(c, 900);
+	memory_set_active(&b->vm, true, now);
+	want(a, 600);
+	want(b, 600);
+	run_for(500 * MS);
+	memory_have(&c->vm, 100);
+	c->bytes = 100;
+	run_for(MS);
+	assert_int_equal(a->bytes, 600);
+	memory_set_active(&a->vm, true, now);
+	run_for(MEMORY_LEAST_LEASE_NS - 100 * MS);
+	assert_int_equal(a->outs, 0);
+	run_for(SECOND);
+	assert_true(a->outs == 1 && !b->out);
+}
+
 /* Memory beyond the grant comes back with its VM, and is no growth that others could refuse. */
 static void test_returns_with_more(void **state)
 {
@@ -457,6 +552,10 @@ int main(void)
 		cmocka_unit_test_setup(test_goes_by_itself, begin),
 		cmocka_unit_test_setup(test_growth_beside_a_way_out, begin),
 		cmocka_unit_test_setup(test_growth_has_a_lease, begin),
+		cmocka_unit_test_setup(test_growth_keeps_its_place, begin),
+		cmocka_unit_test_setup(test_returns_one_after_the_other, begin),
+		cmocka_unit_test_setup(test_growth_ends_the_lease, begin),
+		cmocka_unit_test_setup(test_growth_that_fits_has_a_lease, begin),
 		cmocka_unit_test_setup(test_returns_with_more, begin),
 		cmocka_unit_test_setup(test_bounds, begin),
 		cmocka_unit_test_setup(test_excess, begin),
