@@ -421,7 +421,9 @@ def with_a_thread_of_that_name():
         works(p)
         finish(p)
     with paused_daemon() as d, tempfile.TemporaryDirectory() as directory:
-        named = subprocess.Popen([shutil.copy(shutil.which("sleep"), os.path.join(directory, "cuda-restore")), str(10 * LIMIT)])
+        copy = shutil.copy(shutil.which("sleep"), os.path.join(directory, "cuda-restore"))
+        # Where one program has many commands, it looks at the name that it is called by.
+        named = subprocess.Popen(["sleep", str(10 * LIMIT)], executable=copy)
         wait_until(lambda: thread_names(named.pid) == [("cuda-restore", named.pid)], "the program does not begin")
         act(d, named, "state", OPERATING_SYSTEM, "lock", OPERATING_SYSTEM)
         check(named.poll() is None, f"the process ended with {named.returncode}")
