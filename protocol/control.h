@@ -147,6 +147,7 @@ enum vcuda_event_type {
  */
 #define VCUDA_LOST_OPERATOR (-125)	/* -ECANCELED: the host's operator ended it */
 #define VCUDA_LOST_QUOTA (-122)		/* -EDQUOT: it was over a quota of the host */
+#define VCUDA_LOST_TURNS (-62)		/* -ETIME: its kernels ran in other VMs' turns for too long */
 
 struct vcuda_event {
 	vcuda_u32 type;		/* enum vcuda_event_type */

@@ -322,6 +322,8 @@ static void vcuda_context_report_lost(const struct vcuda_context *context, s32 s
 		why = "killed by the host's operator";
 	else if (status == VCUDA_LOST_QUOTA)
 		why = "over a quota of the host";
+	else if (status == VCUDA_LOST_TURNS)
+		why = "its kernels ran in other VMs' turns for longer than vcudad's --max-kernel-time";
 	pr_notice_ratelimited("vcuda: process %d lost its GPU: %s (%d)\n", pid_nr(context->owner), why, status);
 }
 

@@ -57,6 +57,7 @@ static void tell(struct turns_vm *vm, bool may_run, uint32_t turn)
 {
 	struct vcuda_arbiter_message m = {.type = may_run ? VCUDA_ARBITER_RUN : VCUDA_ARBITER_HOLD,
 					  .turn = turn,
+					  .share = turns_share_of_others(&turns, vm),
 					  .exclusive = turns.exclusive ? 1 + turns_overdue(&turns) : 0,
 					  .quantum = (uint32_t)(turns.quantum / MS)};
 

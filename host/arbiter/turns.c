@@ -84,6 +84,15 @@ static unsigned int count_active(const struct turns *turns, uint64_t *shares)
 	return count;
 }
 
+uint32_t turns_share_of_others(const struct turns *turns, const struct turns_vm *vm)
+{
+	uint64_t shares;
+
+	count_active(turns, &shares);
+	shares -= vm->active ? vm->share : 0;
+	return shares < UINT32_MAX ? (uint32_t)shares : UINT32_MAX;
+}
+
 static void open_all(struct turns *turns, uint64_t now)
 {
 	struct turns_vm *holder = turns->holder;

@@ -78,6 +78,9 @@ struct turns {
 
 void turns_init(struct turns *turns, uint64_t quantum, void (*tell)(struct turns_vm *vm, bool may_run, uint32_t turn));
 
+/* The shares of all other VMs with work together, at most UINT32_MAX. */
+uint32_t turns_share_of_others(const struct turns *turns, const struct turns_vm *vm);
+
 /* The VM is told at once whether it may run. */
 void turns_add(struct turns *turns, struct turns_vm *vm, uint32_t share, void *owner, uint64_t now);
 void turns_remove(struct turns *turns, struct turns_vm *vm, uint64_t now);

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "protocol/ipc/worker-table.h"
+#include "limits/overrun.h"
 #include "options/quotas.h"
 
 /* Beside VCUDA_CTL_*, a request of our own: its answer goes nowhere. */
@@ -279,7 +280,9 @@ static void worker_reaped(struct daemon_worker *worker)
 	if (context->forgotten || !context->ready) {
 		context_free(context);
 	} else {
-		if (worker->greedy)
+		if (daemon_overrun_has_ended(&worker->ledger))
+			context->why = VCUDA_LOST_TURNS;
+		else if (worker->greedy)
 			context->why = VCUDA_LOST_QUOTA;
 		vcuda_log_debug("context %llu (guest process %u) is lost", (unsigned long long)context->id,
 				context->pid);

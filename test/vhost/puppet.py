@@ -89,10 +89,13 @@ class Case(unittest.TestCase):
         self.end.settimeout(vmm.LIMIT)
         self.end.bind(os.environ['VCUDA_TEST_PUPPETS'])
         self.end.listen()
+        self.clients = []
+        self.start(program)
+        self.addCleanup(self.stop)
+
+    def start(self, program):
         # In a sandbox the script would find neither its interpreter's files nor our socket.
         self.daemon = Daemon('--sandbox', 'off', *self.options, vhost=False, local=True, worker=program)
-        self.addCleanup(self.stop)
-        self.clients = []
 
     def stop(self):
         self.end.close()

@@ -76,7 +76,8 @@ class Overrun(puppet.DriverCase):
         self.assertEqual([q['refused'] for q in self.daemon.status()['quota'] if q['name'] == 'max-kernel-time'], ['1'])
         # It does not end.
         self.assertTrue(wait(lambda: worker.pid not in self.daemon.workers()), self.daemon.log())
-        self.assertIn('was told to end its process, and goes on: it is killed', self.daemon.log())
+        self.assertIn("runs kernels in other VMs' turns, was told to end its process, and goes on: it is killed (raise "
+                      '--max-kernel-time)', self.daemon.log())
         self.assertFalse(self.is_told(others))
         self.assertIn(other.pid, self.daemon.workers())
 
@@ -89,6 +90,36 @@ class Overrun(puppet.DriverCase):
         self.assertFalse(self.is_told(page), self.daemon.log())
         self.say(HOLD)
         self.assertTrue(wait(lambda: self.is_told(page)), self.daemon.log())
+
+
+class Guest(Overrun):
+    """The worker of a process in a VM."""
+    test_commands_that_may_wait = test_in_its_turn = None
+
+    def start(self, program):
+        self.daemon = vmm.Daemon('--sandbox', 'off', *self.options)
+        self.vmm = vmm.Vmm(self.daemon).start()
+        self.addCleanup(self.vmm.close)
+
+    def demand(self):
+        """The page in which the worker says what it does, which vcudad has too."""
+        folder = f'/proc/{self.daemon.process.pid}/fd'
+        path, = [os.path.join(folder, fd) for fd in os.listdir(folder)
+                 if os.readlink(os.path.join(folder, fd)).startswith('/memfd:vcuda-demand')]
+        with open(path, 'r+b') as file:
+            return mmap.mmap(file.fileno(), 0)
+
+    def test_the_guest_is_told_why(self):
+        self.assertEqual(self.vmm.create(1)[0][0], 0)
+        self.pid, = [int(process['worker']) for process in self.daemon.status()['process']]
+        page = self.demand()
+        self.addCleanup(page.close)
+        for field in RUNNING, ON_GPU, WAITS:
+            struct.pack_into('<I', page, field, 1)
+        self.say(HOLD)
+        self.runs(self)
+        self.assertEqual(self.vmm.event(), (vmm.LOST, vmm.ERROR['ETIME'], 1), self.daemon.log())
+        self.assertIn('(raise --max-kernel-time)', self.daemon.log())
 
 
 if __name__ == '__main__':

@@ -17,8 +17,8 @@
 /* A sample stands for the time since the last one, but for no more. */
 #define MOST_SAMPLE_NS SECOND_NS
 
-/* The time of a worker that no look has found for so long is forgotten. */
-#define FORGET_NS (3 * SECOND_NS)
+/* Where no look finds a worker for longer than that, its time becomes less. */
+#define QUIET_NS (3 * SECOND_NS)
 
 /* How long a worker that is told to end has for that. */
 #define END_NS (2 * SECOND_NS)
@@ -35,6 +35,7 @@ static struct {
 	struct interval intervals[INTERVALS];
 	unsigned int last;                                                    /* the newest */
 	uint64_t sampled_ns[VCUDA_LEDGER_GPUS], period_ns[VCUDA_LEDGER_GPUS]; /* the last sample, the time before it */
+	uint32_t others_share;                                                /* 0: not known */
 	uint64_t ended_ns; /* when a process was told to end; 0: none was */
 } overrun;
 
@@ -73,16 +74,26 @@ static bool was_late(uint64_t from, uint64_t until)
 	return false;
 }
 
+void daemon_overrun_others_share(uint32_t share)
+{
+	overrun.others_share = share;
+}
+
 void daemon_overrun_forget(struct daemon_ledger_row *row)
 {
 	row->overrun_ns = 0;
+}
+
+bool daemon_overrun_has_ended(const struct daemon_ledger_row *row)
+{
+	return row->overrun_ended_ns;
 }
 
 bool daemon_overrun_counts(const struct daemon_ledger_row *row)
 {
 	uint64_t now = vcuda_now_ns();
 
-	return (row->overrun_ns && now < row->overrun_found_ns + FORGET_NS) ||
+	return (row->overrun_ns && now < row->overrun_found_ns + QUIET_NS) ||
 	       (overrun.ended_ns && now < overrun.ended_ns + SUSPECT_NS);
 }
 
@@ -94,6 +105,22 @@ struct look {
 	uint64_t ns;
 };
 
+/* In `ns` without turns for its kernels the VM loses what its share of that time is worth to the others. */
+static uint64_t paid_in(uint64_t ns)
+{
+	return overrun.others_share ? ns / overrun.others_share * overrun.options->share : ns;
+}
+
+/* The first sample after a pause may stand for less than it counts. The time on another GPU is forgotten. */
+static void forget_paid(struct daemon_ledger_row *row, unsigned int gpu, uint64_t now)
+{
+	uint64_t quiet = now - row->overrun_found_ns, paid = paid_in(quiet) + MOST_SAMPLE_NS;
+
+	if (now <= row->overrun_found_ns || quiet <= QUIET_NS)
+		return;
+	row->overrun_ns = row->overrun_gpu == gpu && row->overrun_ns > paid ? row->overrun_ns - paid : 0;
+}
+
 /* A worker's time is that of one GPU: it may be late on several ones at once. */
 static void count(struct daemon_ledger_row *row, void *argument)
 {
@@ -102,8 +129,7 @@ static void count(struct daemon_ledger_row *row, void *argument)
 	if (row->worker != (pid_t)l->sample->process || !row->demand || !atomic_load(&row->demand->running) ||
 	    !atomic_load(&row->demand->waits))
 		return;
-	if (l->sample->time_ns > row->overrun_found_ns + FORGET_NS)
-		row->overrun_ns = 0;
+	forget_paid(row, l->gpu, l->sample->time_ns);
 	if (row->overrun_ns && row->overrun_gpu != l->gpu)
 		return;
 	vcuda_log_debug("worker %d ran kernels in other VMs' turns, %llu ms", row->worker,
@@ -138,7 +164,7 @@ struct sum {
 static bool is_counted(const struct daemon_ledger_row *row, const struct sum *sum)
 {
 	return row->demand && row->overrun_ns && !row->overrun_ended_ns && row->overrun_gpu == sum->gpu &&
-	       sum->now < row->overrun_found_ns + FORGET_NS;
+	       sum->now < row->overrun_found_ns + QUIET_NS;
 }
 
 static void add(struct daemon_ledger_row *row, void *argument)
@@ -172,7 +198,8 @@ static void kill_if_late(struct daemon_ledger_row *row, void *now)
 {
 	if (!row->demand || !row->overrun_ended_ns || row->over || *(uint64_t *)now < row->overrun_ended_ns + END_NS)
 		return;
-	vcuda_log_peer("worker %d (guest process %u) was told to end its process, and goes on: it is killed",
+	vcuda_log_peer("worker %d (guest process %u) runs kernels in other VMs' turns, was told to end its process, "
+		       "and goes on: it is killed (raise --max-kernel-time)",
 		       row->worker, *row->guest_pid);
 	row->over = true;
 	row->broken(row);

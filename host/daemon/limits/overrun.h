@@ -9,8 +9,10 @@
  * only if the work was late in all of that time.
  *
  * When the time of all workers on one GPU is --max-kernel-time, those that had most of it are told to end their
- * processes, and killed if they do not. A worker's time is forgotten when its work has ended, or when no look has found
- * its kernels for some seconds. Not thread-safe.
+ * processes, and killed if they do not. A worker's time is forgotten when its work has ended. Where no look finds its
+ * kernels for more than some seconds, the time becomes less by what the VM's share is worth meanwhile: a VM that has
+ * pauses of its own gets no more than its share, and a VM whose turns the arbiter holds back for a kernel that took
+ * long has paid for it. Not thread-safe.
  */
 #ifndef VCUDA_DAEMON_OVERRUN_H
 #define VCUDA_DAEMON_OVERRUN_H
@@ -30,11 +32,20 @@ void daemon_overrun_open(const struct daemon_options *options);
 void daemon_overrun_late_from(uint64_t ns);
 void daemon_overrun_late_until(uint64_t ns);
 
+/*
+ * The shares of the other VMs with work together, as the arbiter says; not 0. Until the first call: as much as this
+ * VM's share.
+ */
+void daemon_overrun_others_share(uint32_t share);
+
 /* Samples of one GPU: a message of this type that is whole. */
 void daemon_overrun_samples(const struct vcuda_gpu_use *m);
 
 /* The worker's work has ended. */
 void daemon_overrun_forget(struct daemon_ledger_row *row);
+
+/* The worker was told to end its process. */
+bool daemon_overrun_has_ended(const struct daemon_ledger_row *row);
 
 /*
  * Work of this worker that may wait for its process counts as work that runs: kernels of the worker were found a moment

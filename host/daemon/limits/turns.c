@@ -243,6 +243,8 @@ static bool take(const struct vcuda_arbiter_message *m)
 	daemon_timer_clear(&turns.lease);
 	count_time();
 	turns.exclusive = m->exclusive;
+	if (m->share)
+		daemon_overrun_others_share(m->share);
 	turns.turn = m->turn;
 	turns.held = turns.drains = m->type == VCUDA_ARBITER_HOLD;
 	if (!turns.held)

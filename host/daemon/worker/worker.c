@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "limits/overrun.h"
 #include "options/quotas.h"
 #include "worker/launch.h"
 #include "worker/memory-group.h"
@@ -363,7 +364,7 @@ static void ledger_broken(struct daemon_ledger_row *row)
 {
 	struct daemon_worker *w = container_of(row, struct daemon_worker, ledger);
 
-	w->greedy = row->over;
+	w->greedy = row->over && !daemon_overrun_has_ended(row);
 	daemon_worker_kill(w);
 }
 

@@ -87,7 +87,7 @@ struct daemon_worker {
 	uint64_t next_cookie;
 	bool exited; /* it and its group, while its mapper runs still */
 	bool unfit;  /* it ended with VCUDA_CHANNEL_UNFIT */
-	bool greedy; /* it was over a quota: the kernel killed it, or the ledger had it killed */
+	bool greedy; /* it was over a quota of memory: the kernel killed it, or the ledger had it killed */
 	bool ending; /* told to end, or killed: an end is no news */
 	bool quiet;  /* it is none either way */
 };

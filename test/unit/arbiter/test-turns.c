@@ -159,6 +159,8 @@ static void check_shares(uint32_t first, uint64_t first_piece, uint32_t second, 
 	assert_in_range(part(a), asked - 20, asked + 20);
 	/* One at a time, with hardly a gap. */
 	assert_in_range((a->got + b->got) * 100 / time, 97, 101);
+	assert_int_equal(turns_share_of_others(&turns, &a->vm), second);
+	assert_int_equal(turns_share_of_others(&turns, &b->vm), first);
 }
 
 static void test_equal(void **state)

@@ -179,7 +179,9 @@ static void test_little(void)
 	/* A GPU that is idle most of the time. */
 	look_for(0, 5, 100);
 	check(!is_told(0));
-	/* Kernels now and then: without a look that counts no message need come. */
+	/* Kernels now and then, of a VM with two thirds: without a look that counts no message need come. */
+	options.share = 2;
+	daemon_overrun_others_share(1);
 	now += 4 * SECOND;
 	for (int i = 0; i < 5; i++) {
 		look_for(0, 100, 8);
@@ -188,7 +190,25 @@ static void test_little(void)
 	check(!is_told(0));
 	look_for(0, 0, 20);
 	check(!is_told(0));
+	options.share = 1;
 	end();
+}
+
+/* Kernels of two seconds, with pauses in which a share of a half is worth more, and a share of a tenth less. */
+static void test_pauses(void)
+{
+	for (uint32_t others = 1; others <= 9; others += 8) {
+		begin();
+		daemon_overrun_others_share(others);
+		set(0, true, true);
+		daemon_overrun_late_from(now);
+		for (int i = 0; i < 10; i++) {
+			look_for(0, 100, 2);
+			now += 3 * SECOND;
+		}
+		check(is_told(0) == (others == 9));
+		end();
+	}
 }
 
 static void test_all_together(void)
@@ -251,6 +271,7 @@ int main(void)
 	test_does_not_wait();
 	test_kernels_that_end();
 	test_little();
+	test_pauses();
 	test_all_together();
 	test_ended();
 	test_two_gpus();
