@@ -11,6 +11,7 @@ scripts=$(dirname "$(readlink -f "$0")")
 
 SOURCES=${VCUDA_DRIVER_SOURCE:-$scripts/../guest/driver}
 CONTROL=$scripts/../protocol/control.h
+PROJECT=$scripts/../meson.build
 
 compiler() {
 	local build=$1 wanted
@@ -37,8 +38,17 @@ check_libraries() {
 	[ -z "$missing" ] || die "objtool of the kernel's headers lacks ${missing% }: install the package 'libelf-dev' and try again."
 }
 
+# In a checkout meson.build has the version; an installation has version.h beside the sources.
+version_header() {
+	if [ -f "$PROJECT" ]; then
+		sed -n -E "s/^  version: '([^']+)',$/#define VCUDA_VERSION \"\1\"/p" "$PROJECT"
+	else
+		cat "$SOURCES/version.h"
+	fi
+}
+
 main() {
-	local kernel=${1:-6.1} build release hash dir tmp control=$CONTROL
+	local kernel=${1:-6.1} build release version hash dir tmp control=$CONTROL
 	case $kernel in
 	/*)
 		build=$kernel
@@ -50,7 +60,8 @@ main() {
 	check_libraries "$build"
 	release=$(release_of "$build")
 	[ -f "$control" ] || control=$SOURCES/control.h
-	hash=$(cat "$SOURCES"/*.[ch] "$SOURCES/Kbuild" "$control" | sha256sum | cut -c 1-16)
+	version=$(version_header)
+	hash=$({ cat "$SOURCES"/*.[ch] "$SOURCES/Kbuild" "$control" && printf '%s\n' "$version"; } | sha256sum | cut -c 1-16)
 	dir=$(vcuda_cache_dir)/module-$release-$hash
 	if [ ! -f "$dir/virtio-cuda.ko" ]; then
 		mkdir -p "$(dirname "$dir")" || die "cannot make $(dirname "$dir"). VCUDA_CACHE names another directory."
@@ -58,6 +69,7 @@ main() {
 		# shellcheck disable=SC2064
 		trap "rm -rf '$tmp'" EXIT
 		cp "$SOURCES"/*.[ch] "$SOURCES/Kbuild" "$control" "$tmp/"
+		printf '%s\n' "$version" >"$tmp/version.h"
 		say "building virtio-cuda.ko for $release"
 		# Without pahole no BTF can be made; nothing here needs it.
 		# shellcheck disable=SC2086

@@ -30,7 +30,7 @@ import sys
 MOST_FILES = 40
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 BRACES = re.compile(r"^(.*)\{(.*)\}(.*)$")
-# The kernel's build compiles the driver, so ninja has no dependency files of it. Kbuild adds protocol to its include path.
+# The kernel's build compiles the driver, so ninja has no dependency files of it. It is built in a folder that also has protocol/control.h.
 DRIVER, DRIVER_PATH = "guest/driver", "protocol"
 TABLE = "scripts/layers.txt"
 KNOWN = "scripts/layers-known.txt"

@@ -13,7 +13,7 @@ REQUIRED="gcc libc6-dev make meson ninja-build pkg-config python3
 # The compiler of the examples where there is no toolkit of NVIDIA's. The tests use it beside nvcc too.
 EXAMPLES="clang-19 g++"
 
-TESTS="spin libclang-rt-19-dev"
+TESTS="spin libclang-rt-19-dev dkms"
 
 # The disk space that all packages need where none is installed.
 NEEDED_MIB=1500

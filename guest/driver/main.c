@@ -11,6 +11,7 @@
 #include <linux/virtio_config.h>
 #include <linux/virtio_ids.h>
 
+#include "version.h"
 #include "virtio-cuda.h"
 
 #define VCUDA_HELLO_TIMEOUT (10 * HZ)
@@ -352,4 +353,6 @@ module_init(vcuda_init);
 module_exit(vcuda_exit);
 
 MODULE_DESCRIPTION("CUDA for guests: contexts, pinned memory and doorbells over virtio");
+MODULE_AUTHOR("The virtio-cuda authors");
+MODULE_VERSION(VCUDA_VERSION);
 MODULE_LICENSE("GPL");
