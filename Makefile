@@ -26,13 +26,26 @@ check:
 check-long:
 	@BUILD="$(BUILD)" scripts/check-long.sh $(PARTS)
 
-install: build
-	@meson configure --prefix="$(PREFIX)" "$(BUILD)"
-	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)"
+# Only the loader's own folder for configuration has an effect there; an installation elsewhere keeps to itself.
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+
+# An installation calls no package manager: what is missing is named. meson's install tags select the files.
+install install-host install-guest: export SETUP = no
+install-host: TAGS = --tags host,softgpu,guest,math,driver,doc
+install-guest: TAGS = --tags guest,math,driver,doc
+install install-host install-guest: build
+	@meson configure --prefix="$(PREFIX)" --sysconfdir="$(SYSCONFDIR)" "$(BUILD)"
+	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)" --strip $(TAGS)
+	@[ -n "$(DESTDIR)" ] || [ ! -w /etc/ld.so.cache ] || ldconfig
+
+# PREFIX as in the installation.
+uninstall:
+	@DESTDIR="$(DESTDIR)" scripts/uninstall.sh "$(BUILD)"
+	@[ -n "$(DESTDIR)" ] || [ ! -w /etc/ld.so.cache ] || ldconfig
 
 clean:
 	rm -rf "$(BUILD)" build-asan build-tsan build-fuzz
 
 # The goals share the build folder.
 .NOTPARALLEL:
-.PHONY: all setup build demo check check-long install clean
+.PHONY: all setup build demo check check-long install install-host install-guest uninstall clean

@@ -24,6 +24,8 @@ static int help(void)
 {
 	puts("usage: vcuda COMMAND ...\n"
 	     "\n"
+	     "Runs CUDA programs on virtio-cuda, and shows and controls the daemons that serve them.\n"
+	     "\n"
 	     "  run [--backend auto|cuda|cpu] [--trace] [--stats] [--profile FILE] [--] PROGRAM [ARGUMENT...]\n"
 	     "        runs a CUDA program of this machine on virtio-cuda, without a VM\n"
 	     "  vm run [--backend auto|cuda|cpu] [--cpus N] [--memory SIZE] [--trace] [--stats] [--] PROGRAM "

@@ -52,8 +52,8 @@ void cli_paths_find(struct cli_paths *paths)
 		set(paths->daemon, "VCUDA_DAEMON", self, "../host/daemon/vcudad");
 		set(paths->worker, NULL, self, "../host/worker/vcuda-worker");
 		set(paths->backend_cpu, NULL, self, "../softgpu/libvcuda-cpu.so");
-		set(paths->scripts, "VCUDA_SCRIPTS", VCUDA_SOURCE_DIR, "scripts");
-		set(paths->bench, "VCUDA_BENCH", VCUDA_SOURCE_DIR, "bench");
+		set(paths->scripts, "VCUDA_SCRIPTS", self, "source/scripts");
+		set(paths->bench, "VCUDA_BENCH", self, "source/bench");
 		set(paths->bench_programs, NULL, self, "../bench");
 	} else {
 		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda");

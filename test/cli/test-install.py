@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make install`, `install-host`, `install-guest` and `uninstall` do: test-install.py MESON BUILD SCENARIO"""
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+
+MESON, BUILD = sys.argv[1], pathlib.Path(sys.argv[2])
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"FAILED: {text}")
+
+
+def run(*command, **environment):
+    r = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    check(r.returncode == 0, f"{' '.join(map(str, command))}: status {r.returncode}\n{r.stdout}{r.stderr}")
+    return r.stdout
+
+
+def install(top, *tags):
+    select = ["--tags", ",".join(tags)] if tags else []
+    run(MESON, "install", "-C", BUILD, "--no-rebuild", "--quiet", "--strip", "--destdir", top, *select)
+
+
+def files_below(top):
+    return [path for path in pathlib.Path(top).rglob("*") if path.is_symlink() or not path.is_dir()]
+
+
+def one(top, pattern):
+    found = list(pathlib.Path(top).glob(pattern))
+    check(len(found) == 1, f"{pattern}: {found}")
+    return found[0]
+
+
+def files():
+    """Programs and libraries know no folder of the build, and a library is no program."""
+    with tempfile.TemporaryDirectory() as top:
+        install(top)
+        folders = [str(folder).encode() for folder in {PROJECT, BUILD.resolve()}]
+        for path in files_below(top):
+            if path.is_symlink():
+                check(path.exists() or path.parent.joinpath(os.readlink(path)).exists(), f"{path} leads nowhere")
+                continue
+            data = path.read_bytes()
+            check(not any(folder in data for folder in folders), f"{path} names a folder of the build")
+            if not data.startswith(b"\x7fELF"):
+                continue
+            is_library = ".so" in path.name
+            executable = bool(path.stat().st_mode & stat.S_IXUSR)
+            check(executable != is_library, f"{path}: executable {executable}")
+            dynamic = run("readelf", "-d", path)
+            for search in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):
+                check(search in ("$ORIGIN", "$ORIGIN/.."), f"{path} looks for libraries in {search}")
+
+
+def parts():
+    """A guest has no daemon and no LLVM, and its own libraries are complete."""
+    with tempfile.TemporaryDirectory() as top:
+        install(top, "guest")
+        names = {path.name for path in files_below(top)}
+        for name in ("vcuda", "libcuda.so.1", "libcuda.so", "libcudart.so.13", "libnvidia-ml.so.1", "vcuda-run.1", "zz-virtio-cuda.conf"):
+            check(name in names, f"a guest has no {name}")
+        for name in ("vcuda-worker", "libvcuda-cpu.so", "libcublas.so.12", "main.c"):
+            check(name not in names, f"a guest has {name}")
+        check(not list(pathlib.Path(top).glob("**/bin/vcudad")), "a guest has vcudad")
+    whole = []
+    with tempfile.TemporaryDirectory() as top:
+        install(top)
+        whole = sorted(str(path.relative_to(top)) for path in files_below(top))
+    each = []
+    for tag in ("host", "softgpu", "guest", "math", "driver", "dev", "doc"):
+        with tempfile.TemporaryDirectory() as top:
+            install(top, tag)
+            each += [str(path.relative_to(top)) for path in files_below(top)]
+    check(sorted(each) == whole, f"files without a tag, or with two: {set(whole) ^ set(each)}, {len(each)} and {len(whole)}")
+
+
+def uninstall():
+    """Nothing of ours is left, and nothing of others is lost."""
+    with tempfile.TemporaryDirectory() as top:
+        install(top)
+        other = one(top, "**/share/bash-completion/completions") / "other"
+        other.write_text("other\n")
+        kept = one(top, "**/share/virtio-cuda") / "kept"
+        kept.write_text("kept\n")
+        run(PROJECT / "scripts/uninstall.sh", BUILD, DESTDIR=top)
+        left = files_below(top)
+        check(sorted(left) == sorted([other, kept]), f"left: {left}")
+        folders = [path for path in pathlib.Path(top).rglob("*") if path.is_dir() and path.name in ("vcuda", "virtio-cuda")]
+        check(folders == [kept.parent], f"folders of ours that are left: {folders}")
+
+
+def pages():
+    """Each command of `vcuda help` has a page, whose options are those of its help."""
+    with tempfile.TemporaryDirectory() as top:
+        install(top)
+        vcuda = one(top, "**/bin/vcuda")
+        words = run("bash", "-c", '. "$1" && _vcuda_commands "$2"', "bash", one(top, "**/bash-completion/completions/vcuda"), vcuda)
+        commands = [command for command in words.splitlines() if command != "help"]
+        check({"run", "vm run", "vm set", "top", "move", "doctor"} <= set(commands), f"commands: {commands}")
+        for command in commands:
+            page = one(top, f"**/man1/vcuda-{command.replace(' ', '-')}.1").read_text()
+            for option in re.findall(r"^ +(--[a-z-]+)", run(vcuda, *command.split(), "--help"), re.M):
+                check(option.replace("-", "\\-") in page, f"{command}: the page has no {option}")
+        page = one(top, "**/man8/vcudad.8").read_text()
+        check(".TP\n.B \\-\\-max\\-contexts N\nguest processes" in page, page)
+
+
+COMPLETE = """
+. "$1"
+PATH=$(dirname "$2"):$PATH
+shift 2
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_vcuda
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completion():
+    with tempfile.TemporaryDirectory() as top:
+        install(top, "guest", "host")
+        script, vcuda = one(top, "**/bash-completion/completions/vcuda"), one(top, "**/bin/vcuda")
+
+        def complete(*words):
+            return set(run("bash", "-c", COMPLETE, "bash", script, vcuda, *words).split())
+        check({"run", "vm", "pause", "doctor"} <= complete("vcuda", ""), complete("vcuda", ""))
+        check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set"}, complete("vcuda", "vm", ""))
+        check(complete("vcuda", "pa") == {"pause"}, complete("vcuda", "pa"))
+        options = complete("vcuda", "vm", "run", "--s")
+        check(options == {"--sandbox", "--share", "--stats"}, options)
+        options = complete("vcuda", "run", "--")
+        check("--trace" in options and "--error-exitcode" not in options, options)
+        check(complete("vcuda", "run", "--", "./program", "--") == set(), "the program's options are ours")
+        check({"--max-contexts", "--vhost-socket"} <= complete("vcudad", "--"), complete("vcudad", "--"))
+
+
+globals()[sys.argv[3]]()
