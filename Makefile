@@ -33,6 +33,10 @@ SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 install install-host install-guest: export SETUP = no
 install-host: TAGS = --tags host,softgpu,guest,math,driver,doc
 install-guest: TAGS = --tags guest,math,driver,doc
+# RELEASE=trixie: for that release of Debian. Needs root.
+packages:
+	@scripts/build-packages.sh $(RELEASE)
+
 install install-host install-guest: build
 	@meson configure --prefix="$(PREFIX)" --sysconfdir="$(SYSCONFDIR)" "$(BUILD)"
 	@DESTDIR="$(DESTDIR)" meson install -C "$(BUILD)" --strip $(TAGS)
@@ -48,4 +52,4 @@ clean:
 
 # The goals share the build folder.
 .NOTPARALLEL:
-.PHONY: all setup build demo check check-long install install-host install-guest uninstall clean
+.PHONY: all setup build demo check check-long install install-host install-guest uninstall packages clean
