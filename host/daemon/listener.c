@@ -23,6 +23,9 @@
 /* Behind the path of a socket that does not accept connections yet. */
 #define UNNAMED ".new"
 
+/* The number of the first descriptor that systemd passes. */
+#define PASSED_FIRST 3
+
 /* Somebody answers, or would, at the address. */
 static bool is_live(const struct sockaddr_un *address, int type)
 {
@@ -160,11 +163,60 @@ static void listener_ready(struct daemon_source *source, uint32_t events)
 		accept_later(listener);
 }
 
+static bool listens_on(int fd, const struct sockaddr_un *address, int type)
+{
+	struct sockaddr_un bound;
+	socklen_t length = sizeof(bound), size = sizeof(int);
+	int listens = 0, kind = 0;
+
+	memset(&bound, 0, sizeof(bound));
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+		return false;
+	size = sizeof(int);
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) || kind != type)
+		return false;
+	return !getsockname(fd, (struct sockaddr *)&bound, &length) && bound.sun_family == AF_UNIX &&
+	       !strncmp(bound.sun_path, address->sun_path, sizeof(bound.sun_path));
+}
+
+/*
+ * The descriptor of a socket that systemd listens on at the address, and passed as sd_listen_fds(3) says; -1: there is
+ * none. The file is systemd's, and stays when vcudad ends.
+ */
+static int take_passed(const struct sockaddr_un *address, int type)
+{
+	const char *process = getenv("LISTEN_PID"), *number = getenv("LISTEN_FDS");
+	long count = number ? strtol(number, NULL, 10) : 0;
+
+	if (!process || strtol(process, NULL, 10) != getpid())
+		return -1;
+	for (int fd = PASSED_FIRST; fd - PASSED_FIRST < count && fcntl(fd, F_GETFD) >= 0; fd++)
+		if (listens_on(fd, address, type) && !fcntl(fd, F_SETFD, FD_CLOEXEC) &&
+		    !fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
+			return fd;
+	return -1;
+}
+
+/* A socket of our own at the address. */
+static int open_own(struct daemon_listener *listener, const struct sockaddr_un *address, int type, mode_t mode)
+{
+	int lock, status;
+
+	listener->fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener->fd < 0)
+		return cannot_listen(address->sun_path, -errno);
+	lock = lock_directory(address->sun_path);
+	status = bind_and_listen(listener, address, type, mode);
+	if (lock >= 0)
+		close(lock);
+	return status;
+}
+
 int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
 			 mode_t mode)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int lock, status;
+	int status = 0;
 
 	listener->loop = loop;
 	listener->path = path;
@@ -177,16 +229,12 @@ int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *l
 		return -ENAMETOOLONG;
 	}
 	strcpy(address.sun_path, path);
-	listener->fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	listener->fd = take_passed(&address, type);
 	if (listener->fd < 0)
-		return cannot_listen(path, -errno);
-	lock = lock_directory(path);
-	status = bind_and_listen(listener, &address, type, mode);
-	if (lock >= 0)
-		close(lock);
+		status = open_own(listener, &address, type, mode);
 	if (!status)
 		status = daemon_source_add(loop, &listener->source, listener->fd, EPOLLIN);
-	if (status) {
+	if (status && listener->fd >= 0) {
 		close(listener->fd);
 		listener->fd = -1;
 	}

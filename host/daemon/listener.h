@@ -19,7 +19,8 @@ struct daemon_listener {
 };
 
 /*
- * Binds and listens; a stale socket file is replaced, a live one is not. `type`: SOCK_STREAM or SOCK_SEQPACKET. On
+ * Takes the listening socket of that path that systemd has passed, if there is one. Otherwise binds and listens; a stale
+ * socket file is replaced, a live one is not. `type`: SOCK_STREAM or SOCK_SEQPACKET. On
  * failure says why and returns -errno. `accepted` is set by the caller before.
  */
 int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,

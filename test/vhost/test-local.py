@@ -360,5 +360,53 @@ class CommandLine(unittest.TestCase):
             self.assertIn('cannot start', daemon.stop())
 
 
+class Activation(unittest.TestCase):
+    """systemd listens, and passes the socket as descriptor 3."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix='vcuda-test-')
+        self.local_path = os.path.join(self.directory.name, 'local')
+        self.log_path = os.path.join(self.directory.name, 'log')
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(self.local_path)
+        self.listener.listen()
+
+    def tearDown(self):
+        self.listener.close()
+        self.directory.cleanup()
+
+    def start(self, *options, pid='$$'):
+        command = [vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--sandbox', 'off', '--verbose', '--control', 'none', '--socket',
+                   self.local_path, *options]
+        pass_on = f'exec 3<&{self.listener.fileno()}; LISTEN_FDS=1 LISTEN_PID={pid} exec "$@"'
+        with open(self.log_path, 'wb') as log:
+            return subprocess.Popen(['bash', '-c', pass_on, 'bash', *command], stdout=log, stderr=log,
+                                    pass_fds=[self.listener.fileno()])
+
+    def log(self):
+        with open(self.log_path) as log:
+            return log.read()
+
+    def test_a_client_that_came_before_the_daemon_is_served_and_the_socket_stays(self):
+        for _ in range(2):
+            client = Client(self)
+            daemon = self.start('--exit-when-idle', '1')
+            self.assertTrue(client.attach(), self.log())
+            client.close()
+            self.assertEqual(daemon.wait(vmm.LIMIT), 0, self.log())
+            self.assertTrue(stat.S_ISSOCK(os.stat(self.local_path).st_mode))
+
+    def test_sockets_of_another_process_or_path_are_not_taken(self):
+        for options, pid in ((), '1'), (('--socket', self.local_path + '2'), '$$'):
+            daemon = self.start(*options, pid=pid)
+            if options:
+                self.assertTrue(wait(lambda: os.path.exists(self.local_path + '2')), self.log())
+                daemon.send_signal(signal.SIGTERM)
+                self.assertEqual(daemon.wait(vmm.LIMIT), 0, self.log())
+            else:
+                self.assertEqual(daemon.wait(vmm.LIMIT), 1)
+                self.assertIn('another program listens', self.log())
+
+
 if __name__ == '__main__':
     vmm.main()
