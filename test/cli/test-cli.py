@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `vcuda` command: test-cli.py VCUDA BUILD_FOLDER SCENARIO"""
 
+import contextlib
 import glob
 import os
 import pathlib
@@ -151,27 +152,49 @@ def early_worker():
     check(r.stdout.count("CUDA_DEVICE_ORDER=PCI_BUS_ID") == 2 and r.stdout.count("CUDA_VISIBLE_DEVICES=0") == 1, r.stdout)
 
 
+@contextlib.contextmanager
+def listening(path, backend="cpu", log=subprocess.DEVNULL, **env):
+    """A vcudad with that socket."""
+    vcudad = os.path.join(os.path.dirname(VCUDA), "../host/daemon/vcudad")
+    command = [vcudad, "--socket", path, "--backend", backend]
+    with subprocess.Popen(command, stderr=log, env={**os.environ, **env}) as daemon:
+        end = time.monotonic() + 20
+        while not (os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)):
+            check(time.monotonic() < end, "vcudad does not listen")
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            daemon.terminate()
+
+
+def own_driver():
+    """A worker whose loader finds our own driver is no client of a vcudad that listens on the default socket."""
+    libraries, steady = str(FOLDER.parents[1].resolve() / "guest/libcuda"), FOLDER.parents[1] / "test/local/steady"
+    with tempfile.TemporaryDirectory(prefix="v") as parent:
+        os.mkdir(f"{parent}/vcuda")
+        with open(f"{parent}/log", "w+", encoding="utf-8") as log, listening(f"{parent}/vcuda/socket"), \
+                listening(f"{parent}/other", "cuda", log, LD_LIBRARY_PATH=libraries, XDG_RUNTIME_DIR=parent, VCUDA_SOCKET=""):
+            r = vcuda("run", "--", steady, "0", VCUDA_SOCKET=f"{parent}/other")
+            log.seek(0)
+            said = log.read()
+            check(r.returncode == 3, f"status {r.returncode}: {r.stderr}{said}")
+            check("has no host; it is virtio-cuda's own" in said, said)
+
+
 def own_socket():
     """A daemon that listens is used, unless a back end is asked for; one that is named and does not listen is an error."""
-    vcudad = os.path.join(os.path.dirname(VCUDA), "../host/daemon/vcudad")
     with tempfile.TemporaryDirectory(prefix="v") as parent:
         os.mkdir(f"{parent}/vcuda")
         path = f"{parent}/vcuda/socket"
         show = ["sh", "-c", 'echo "$VCUDA_SOCKET"']
         expect(125, "no vcudad listens there", "run", "--", "true", VCUDA_SOCKET=path)
-        with subprocess.Popen([vcudad, "--socket", path, *BACKEND], stderr=subprocess.DEVNULL) as daemon:
-            end = time.monotonic() + 20
-            while not (os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)):
-                check(time.monotonic() < end, "vcudad does not listen")
-                time.sleep(0.02)
-            try:
-                for env in ({"VCUDA_SOCKET": path}, {"VCUDA_SOCKET": None, "XDG_RUNTIME_DIR": parent}):
-                    r = expect(0, r"\A\Z", "run", "--", *show, **env)
-                    check(r.stdout.strip() == path, f"{env}: the program got {r.stdout!r}")
-                r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, VCUDA_SOCKET=path)
-                check(r.stdout.strip() != path, "--backend does not start a daemon of its own")
-            finally:
-                daemon.terminate()
+        with listening(path):
+            for env in ({"VCUDA_SOCKET": path}, {"VCUDA_SOCKET": None, "XDG_RUNTIME_DIR": parent}):
+                r = expect(0, r"\A\Z", "run", "--", *show, **env)
+                check(r.stdout.strip() == path, f"{env}: the program got {r.stdout!r}")
+            r = expect(0, r"\A\Z", "run", *BACKEND, "--", *show, VCUDA_SOCKET=path)
+            check(r.stdout.strip() != path, "--backend does not start a daemon of its own")
 
 
 def environment():

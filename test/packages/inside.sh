@@ -76,6 +76,8 @@ XDG_CACHE_HOME=/tmp/cache vcudad --socket /run/vcuda/socket --socket-mode 0660 -
 daemon=$!
 wait_for 'grep -q ready /tmp/ready'
 expect_passed member ./vectorAdd
+# The worker's loader finds our libcuda.so.1 where there is no driver of NVIDIA's.
+! grep 'is refused' /tmp/vcudad.log || die "a worker was a client of its own daemon"
 if as other ./vectorAdd >/tmp/out 2>&1; then
 	die "a user outside the group vcuda uses the socket"
 fi

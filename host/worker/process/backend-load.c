@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,6 +158,17 @@ static void say_own_driver(char *why, size_t size)
 		 "vcudad's environment");
 }
 
+/*
+ * An installation has our driver on the loader's path, where vcudad's default socket would be the worker's own daemon,
+ * or another one that computes on this host.
+ */
+static bool has_host(void)
+{
+	const char *given = getenv("VCUDA_SOCKET");
+
+	return (given && *given) || !access("/dev/vcuda", F_OK);
+}
+
 static bool load_cuda(struct worker_backend *backend, struct worker_mappings *mappings, char *why, size_t size)
 {
 	CUresult (*host)(vcuda_host_info * info);
@@ -164,6 +176,12 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 	backend->ops = backend_cuda(&host, &worker_ledger_meter, why, size);
 	if (backend->ops && host)
 		worker_mappings_nest(mappings);
+	if (backend->ops && host && !has_host()) {
+		snprintf(why, size, "the libcuda.so.1 that the loader finds has no host");
+		say_own_driver(why, size);
+		backend->ops = NULL;
+		return false;
+	}
 	if (!backend->ops || !init(backend, why, size)) {
 		if (backend->ops && host)
 			say_own_driver(why, size);
