@@ -6,15 +6,20 @@
 # BARE_CACHE=DIR: keeps Debian's packages in DIR for the next run. VCUDA_BARE_PARENT=DIR: makes $work below DIR, not /tmp.
 . "$(dirname "${BASH_SOURCE[0]}")/private-apt.sh"
 
+# minimal_tool PROGRAM PACKAGE: installs the package on this machine where the program is missing.
+minimal_tool() {
+	if ! command -v "$1" >/dev/null; then
+		say "installing $2"
+		apt-get -qq update >/dev/null 2>&1 || true
+		DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "$2" >/dev/null 2>&1 ||
+			die "'$1' is missing, and apt-get cannot install $2."
+	fi
+}
+
 # minimal_init: makes $work and $cache.
 minimal_init() {
 	[ "$(id -u)" = 0 ] || die "only root can make a minimal system: sudo $0"
-	if ! command -v debootstrap >/dev/null; then
-		say "installing debootstrap"
-		apt-get -qq update >/dev/null 2>&1 || true
-		DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install debootstrap >/dev/null 2>&1 ||
-			die "'debootstrap' is missing, and apt-get cannot install it."
-	fi
+	minimal_tool debootstrap debootstrap
 	need_tool git git
 	work=$(mktemp -d "${VCUDA_BARE_PARENT:-/tmp}/vcuda-bare.XXXXXX") || die "no folder can be made in ${VCUDA_BARE_PARENT:-/tmp}."
 	trap minimal_cleanup EXIT

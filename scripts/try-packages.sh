@@ -40,6 +40,7 @@ raise_version() {
 }
 
 minimal_init
+minimal_tool systemd-nspawn systemd-container
 if [ -z "$packages" ]; then
 	packages=$work/packages
 	BARE_CACHE=$cache "$scripts/build-packages.sh" "$release" "$packages"
@@ -48,9 +49,27 @@ root=$work/root
 echo "== minimal $release"
 minimal_root "$root" "$release"
 mkdir -p "$root/test" "$root/packages"
-cp "$build/examples/vectorAdd" "$build/test/local/steady" "$scripts/../test/packages/inside.sh" "$root/test/"
+cp "$build/examples/vectorAdd" "$build/test/local/steady" "$scripts/../test/packages/"*.sh "$root/test/"
 cp "$packages"/*.deb "$root/packages/"
 raise_version "$packages" "$root/upgrade"
 install_inside "$root" procps
 echo "== packages"
 inside "$root" root "/test/inside.sh" || die "the packages fail in a minimal $release."
+
+# systemd is the first program, and runs boot.sh.
+echo "== units"
+cat >"$root/etc/systemd/system/trial.service" <<-END
+	[Unit]
+	After=basic.target sockets.target
+	[Service]
+	Type=oneshot
+	ExecStart=/test/boot.sh
+	[Install]
+	WantedBy=multi-user.target
+END
+mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
+ln -s ../trial.service "$root/etc/systemd/system/multi-user.target.wants/trial.service"
+install_inside "$root" systemd-sysv dbus /packages/virtio-cuda-{host,softgpu,guest}_*.deb
+setpriv --pdeathsig KILL timeout -k 10 600 systemd-nspawn -q -D "$root" --register=no --keep-unit -b >"$work/boot.log" 2>&1 </dev/null || true
+cat "$root/test/boot.out" || tail -n 20 "$work/boot.log" >&2
+grep -qx -- '-- all passed' "$root/test/boot.out" || die "the units fail in a minimal $release."
