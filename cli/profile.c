@@ -249,7 +249,7 @@ static int usage(FILE *out)
 
 int cli_profile(int argc, char **argv)
 {
-	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+	if (argc > 1 && (!strcmp(argv[argc - 1], "--help") || !strcmp(argv[argc - 1], "-h")))
 		return usage(stdout);
 	if (argc == 3 && !strcmp(argv[1], "summary"))
 		return summary(argv[2]);
