@@ -133,6 +133,7 @@ static void grant(struct memory *memory, struct memory_vm *vm)
 
 	vm->bytes = most(vm->want, vm->state == MEMORY_OUT ? 0 : vm->bytes) + (need ? spare : 0);
 	vm->want = 0;
+	vm->waited = vm->waits;
 	vm->waits = false;
 	if (vm->state == MEMORY_OUT)
 		vm->state = MEMORY_COMING_IN;
@@ -173,7 +174,7 @@ static uint64_t arrived_at(const struct memory_vm *vm)
 	return vm->state == MEMORY_IN ? vm->in_since + MEMORY_ARRIVAL_NS : 0;
 }
 
-/* A VM that has come in before may need the room that a return would take. Returns when that is known. */
+/* A VM that has waited before it came in may need the room that a return would take. Returns when that is known. */
 static uint64_t others_arrived_at(const struct memory *memory, const struct memory_vm *vm)
 {
 	uint64_t at = 0;
@@ -181,7 +182,7 @@ static uint64_t others_arrived_at(const struct memory *memory, const struct memo
 	if (vm->state != MEMORY_OUT)
 		return 0;
 	vcuda_list_for_each (entry, &memory->vms)
-		if (vm_of(entry) != vm)
+		if (vm_of(entry) != vm && vm_of(entry)->waited)
 			at = most(at, arrived_at(vm_of(entry)));
 	return at;
 }

@@ -17,8 +17,8 @@
  *
  * A command that waits for its VM to come in may be an allocation, which is known when the VM is in. Growth within
  * MEMORY_ARRIVAL_NS of a return, or of growth, so has the place of that want: a VM whose want came later comes in
- * later. Until then no return is served beside the VM, for the room may be needed. So a command waits for one lease of
- * each other VM, whatever it allocates (memory_longest_wait()).
+ * later. Until then no return is served beside a VM that has waited, for the room may be needed. So a command waits for
+ * one lease of each other VM, whatever it allocates (memory_longest_wait()).
  *
  * A VM that waits for memory can go out itself, because its processes wait in front of their gates. If two VMs grow at
  * once, the first want is served, and the other VM goes out for it with its want; that one comes in when the lease
@@ -75,7 +75,8 @@ struct memory_vm {
 	uint64_t order;             /* of the wants */
 	enum memory_state state;
 	bool active;
-	bool waits; /* the want was not served when it came */
+	bool waits;  /* the want was not served when it came */
+	bool waited; /* the want that was granted last did not fit at once */
 	uint64_t idle_since, in_since, lease_until, held_until;
 	uint64_t out_ns, in_ns; /* how long its last ways took */
 };

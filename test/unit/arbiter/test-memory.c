@@ -372,18 +372,20 @@ static void test_growth_keeps_its_place(void **state)
 	}
 }
 
-/* A return that fits waits until a VM that comes in before has what it needs. */
+/* A return that fits waits until a VM that has waited and comes in before has what it needs. */
 static void test_returns_one_after_the_other(void **state)
 {
-	struct tenant *a = add_with(0, 300, true), *b = add_with(0, 300, true);
+	struct tenant *a = add_with(0, 300, true), *b = add_with(0, 300, true), *c = add(800);
 
 	(void)state;
 	run_for(SECOND);
 	memory_set_active(&b->vm, true, now);
+	memory_set_active(&c->vm, true, now);
+	memory_came_in(&c->vm, WAY, now);
 	want(a, 300);
 	want(b, 300);
-	run_for(2 * WAY);
-	assert_true(!a->out && b->want);
+	run_for(MEMORY_LEAST_LEASE_NS + 3 * WAY);
+	assert_true(!a->out && b->want && c->out);
 	want(a, 800);
 	run_for(2 * MS);
 	assert_true(a->bytes == 800 && b->want);
@@ -531,6 +533,19 @@ static void test_comes_in_vain(void **state)
 	assert_int_equal(b->grants, 1);
 }
 
+/* Nothing is known to lack room: no return waits for the growth of another VM. */
+static void test_returns_that_fit_come_together(void **state)
+{
+	struct tenant *a = add_with(0, 300, true), *b = add_with(0, 300, true);
+
+	(void)state;
+	run_for(SECOND);
+	want(a, 300);
+	want(b, 300);
+	run_for(2 * MS);
+	assert_true(a->grants && b->grants);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -561,6 +576,7 @@ int main(void)
 		cmocka_unit_test_setup(test_excess, begin),
 		cmocka_unit_test_setup(test_lost, begin),
 		cmocka_unit_test_setup(test_comes_in_vain, begin),
+		cmocka_unit_test_setup(test_returns_that_fit_come_together, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
