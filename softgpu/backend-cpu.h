@@ -8,7 +8,10 @@
  *
  * Environment, read once at the first use:
  *
- * VCUDA_CPU_MEMORY: device memory in bytes, with K, M or G after the number (default: half of the machine's memory)
+ * VCUDA_CPU_DEVICES: devices, from 1 to 8 (default: 1)
+ *
+ * VCUDA_CPU_MEMORY: memory of each device in bytes, with K, M or G after the number (default: half of the machine's
+ * memory in equal parts)
  *
  * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all blocks at hand have together
  * (default: 256M and 16M for each thread that runs kernels)
@@ -16,7 +19,7 @@
  * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 12.0). It decides which PTX runs
  * (architecture.h)
  *
- * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that the device reports (default: the process's
+ * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that each device reports (default: the process's
  * CPUs)
  *
  * VCUDA_CPU_TIME_LIMIT: seconds that a kernel may run before it is stopped with CUDA_ERROR_LAUNCH_TIMEOUT, e.g. 2.5

@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "protocol/cpu-devices.h"
+
 #define VCUDA_WORKER_TABLE_FD 4
 #define VCUDA_WORKER_TABLE_SLOTS 1024
 
@@ -20,7 +22,8 @@ struct vcuda_worker_table_slot {
 	_Atomic int32_t worker; /* process id; 0: a free slot */
 	uint32_t pid;           /* the guest's process, as its kernel or library said */
 	uint64_t group;
-	_Atomic uint64_t bytes;    /* of device memory, where the back end counts it (the software GPU) */
+	/* of each device's memory, where the back end counts it (the software GPU) */
+	_Atomic uint64_t bytes[VCUDA_CPU_DEVICES_MOST];
 	_Atomic uint32_t computes; /* it has or had a context; the rest is valid where this is read as not 0 */
 	_Atomic uint32_t ends;     /* its guest process is gone, and what it had is being freed */
 };

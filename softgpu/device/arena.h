@@ -29,4 +29,11 @@ void softgpu_arena_discard(uint64_t address, uint64_t bytes);
 
 void softgpu_arena_free(uint64_t address, uint64_t bytes);
 
+/*
+ * Whole pages of device memory become those of `fd` from `offset` on, with what is in them; their addresses stay
+ * (move.c). Kernels and copies may run: who writes there meanwhile waits, and no store is lost. With the lock held, as
+ * all the while. False: nothing has changed.
+ */
+bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset);
+
 #endif

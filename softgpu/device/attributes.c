@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
+ * What a device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
  * cost nothing here. What this back end does not do is 0: clusters, shareable handles.
  */
-#include "device/attributes.h"
-
 #include "device/device.h"
 
 #define A(name) CU_DEVICE_ATTRIBUTE_##name
@@ -140,11 +138,14 @@ CUresult softgpu_cuDeviceGetHostAtomicCapabilities(unsigned *capabilities, const
 	return CUDA_SUCCESS;
 }
 
-CUresult softgpu_attribute(CUdevice_attribute attribute, int *value)
+CUresult softgpu_attribute(CUdevice_attribute attribute, CUdevice dev, int *value)
 {
 	if ((int)attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {
+	case A(PCI_BUS_ID):
+		*value = dev;
+		break;
 	case A(MULTIPROCESSOR_COUNT):
 		*value = (int)softgpu_device()->threads;
 		break;

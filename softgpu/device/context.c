@@ -24,12 +24,12 @@ static __thread struct {
 	unsigned int depth;
 } stack;
 
-/* The primary context is never freed, so its handle stays the same over release and retain. */
-static struct {
+/* By device. A primary context is never freed, so its handle stays the same over release and retain. */
+static struct primary {
 	struct CUctx_st *context;
 	unsigned int retained;
 	unsigned int flags;
-} primary;
+} primaries[SOFTGPU_MOST_DEVICES];
 
 static uint64_t last_id;
 
@@ -86,6 +86,7 @@ static void end(struct CUctx_st *c)
 	softgpu_events_destroy(c);
 	end_owned(c);
 	softgpu_memory_release(c);
+	softgpu_peers_drop(c);
 	softgpu_context_put(c);
 }
 
@@ -220,19 +221,18 @@ CUresult softgpu_context_wait(struct CUctx_st *context, const struct softgpu_sco
 	return result;
 }
 
-static CUresult primary_make(CUdevice dev)
+static CUresult primary_make(struct primary *p, CUdevice dev)
 {
-	CUresult result = softgpu_device_check(dev);
-
-	if (result != CUDA_SUCCESS || primary.context)
-		return result;
-	primary.context = calloc(1, sizeof(*primary.context));
-	if (!primary.context)
+	if (p->context)
+		return CUDA_SUCCESS;
+	p->context = calloc(1, sizeof(*p->context));
+	if (!p->context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	primary.context->primary = true;
-	if (!softgpu_registry_add(primary.context, SOFTGPU_CONTEXT)) {
-		free(primary.context);
-		primary.context = NULL;
+	p->context->device = dev;
+	p->context->primary = true;
+	if (!softgpu_registry_add(p->context, SOFTGPU_CONTEXT)) {
+		free(p->context);
+		p->context = NULL;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return CUDA_SUCCESS;
@@ -240,48 +240,56 @@ static CUresult primary_make(CUdevice dev)
 
 CUresult softgpu_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-	CUresult result;
+	CUresult result = softgpu_device_check(dev);
+	struct primary *p;
 
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
 	softgpu_lock();
-	result = primary_make(dev);
+	p = &primaries[dev];
+	result = primary_make(p, dev);
 	if (result != CUDA_SUCCESS)
 		return softgpu_leave(result);
 	/* Another thread may be ending its last life. */
-	while (!primary.context->alive && primary.context->refs)
+	while (!p->context->alive && p->context->refs)
 		softgpu_wait_any();
-	if (!primary.context->alive)
-		start(primary.context, primary.flags);
-	primary.retained++;
-	*pctx = primary.context;
+	if (!p->context->alive)
+		start(p->context, p->flags);
+	p->retained++;
+	*pctx = p->context;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
 CUresult softgpu_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	CUresult result = softgpu_device_check(dev);
+	struct primary *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_lock();
-	if (primary.retained == 0)
+	p = &primaries[dev];
+	if (p->retained == 0)
 		return softgpu_leave(CUDA_ERROR_INVALID_CONTEXT);
-	if (--primary.retained == 0 && primary.context->alive)
-		end(primary.context);
+	if (--p->retained == 0 && p->context->alive)
+		end(p->context);
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
 CUresult softgpu_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	CUresult result = softgpu_device_check(dev);
+	struct primary *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_lock();
-	primary.retained = 0;
-	if (primary.context && primary.context->alive)
-		end(primary.context);
+	p = &primaries[dev];
+	p->retained = 0;
+	if (p->context && p->context->alive)
+		end(p->context);
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
@@ -293,24 +301,26 @@ CUresult softgpu_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *
 		return result;
 	softgpu_lock();
 	if (flags)
-		*flags = primary.flags;
+		*flags = primaries[dev].flags;
 	if (active)
-		*active = primary.context && primary.context->alive;
+		*active = primaries[dev].context && primaries[dev].context->alive;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
 CUresult softgpu_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 {
 	CUresult result = softgpu_device_check(dev);
+	struct primary *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
 		return CUDA_ERROR_INVALID_VALUE;
 	softgpu_lock();
-	primary.flags = flags;
-	if (primary.context && primary.context->alive)
-		primary.context->flags = flags;
+	p = &primaries[dev];
+	p->flags = flags;
+	if (p->context && p->context->alive)
+		p->context->flags = flags;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
@@ -335,6 +345,7 @@ CUresult softgpu_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->device = dev;
 	softgpu_lock();
 	start(c, flags);
 	if (!softgpu_registry_add(c, SOFTGPU_CONTEXT)) {

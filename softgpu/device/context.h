@@ -18,6 +18,7 @@
 struct CUctx_st {
 	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */
 	unsigned int refs; /* its life, and each thread that waits in one of its calls */
+	CUdevice device;
 	bool alive;
 	bool primary;
 	bool ending;    /* only its end is to come: who waits for its work does not wait for values that nothing of it
@@ -33,6 +34,9 @@ struct CUctx_st {
 	struct vcuda_list streams; /* all others */
 	struct vcuda_list events;
 	struct vcuda_list owned; /* objects of rooms above the device: struct softgpu_owned */
+	uint64_t *peers;         /* the ids of peer_count contexts whose memory kernels may access (peer.c) */
+	unsigned int peer_count;
+	struct softgpu_map *map; /* with peers: what kernels may access (map.c), or NULL */
 	struct softgpu_heap *heap; /* module/heap.c; NULL: no kernel has needed it, and its limit was not set */
 };
 
@@ -84,5 +88,11 @@ CUresult softgpu_context_state(const struct CUctx_st *context);
 
 /* The context has failed. Only the first error counts: returns false for others. */
 bool softgpu_context_fail(struct CUctx_st *context, CUresult error);
+
+/* Whether kernels of `context` may access the memory of `peer`, of another device (peer.c). */
+bool softgpu_peer_has(const struct CUctx_st *context, const struct CUctx_st *peer);
+
+/* The context ends: it has no peers any more. */
+void softgpu_peers_drop(struct CUctx_st *context);
 
 #endif

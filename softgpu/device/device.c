@@ -10,7 +10,6 @@
 
 #include "architecture.h"
 #include "device/arena.h"
-#include "device/attributes.h"
 #include "device/group-limits.h"
 #include "common/log.h"
 #include "device/memory.h"
@@ -55,18 +54,29 @@ static uint64_t half_of_memory(void)
 	return (ram < cap ? ram : cap) / 2;
 }
 
+static void choose_count(void)
+{
+	const char *text = getenv("VCUDA_CPU_DEVICES");
+
+	device.count = vcuda_cpu_devices(text);
+	if (device.count)
+		return;
+	vcuda_log("VCUDA_CPU_DEVICES=%s is not used: " VCUDA_CPU_DEVICES_ADVICE, text);
+	device.count = 1;
+}
+
 static void choose_memory(void)
 {
 	const char *text = getenv("VCUDA_CPU_MEMORY");
 	uint64_t bytes = text ? parse_bytes(text) : 0;
 
-	/* A tebibyte-and-more device would not find its addresses; 1 MiB holds the smallest module. */
-	if (text && (bytes < 1u << 20 || bytes > 1ull << 41)) {
-		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to 2048G, e.g. VCUDA_CPU_MEMORY=4G",
-			  text);
+	/* Devices of more than 2 TiB together would not find their addresses; 1 MiB holds the smallest module. */
+	if (text && (bytes < 1u << 20 || bytes > (1ull << 41) / device.count)) {
+		vcuda_log("VCUDA_CPU_MEMORY=%s is not used: give bytes from 1M to %uG, e.g. VCUDA_CPU_MEMORY=4G", text,
+			  2048 / device.count);
 		bytes = 0;
 	}
-	device.memory = (bytes ? bytes : half_of_memory()) / 4096 * 4096;
+	device.memory = (bytes ? bytes : half_of_memory() / device.count) / 4096 * 4096;
 }
 
 /*
@@ -245,6 +255,7 @@ static void choose(void)
 {
 	device.clock_khz = clock_rate();
 	device.cache_bytes = cache_size();
+	choose_count();
 	choose_memory();
 	choose_threads();
 	choose_block_memory();
@@ -273,7 +284,7 @@ CUresult softgpu_device_check(CUdevice dev)
 {
 	if (!softgpu_initialised())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	return dev == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	return dev >= 0 && dev < (int)softgpu_device()->count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 /*
@@ -318,7 +329,7 @@ CUresult softgpu_cuDeviceGetCount(int *count)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = 1;
+	*count = (int)softgpu_device()->count;
 	return CUDA_SUCCESS;
 }
 
@@ -330,7 +341,7 @@ CUresult softgpu_cuDeviceGet(CUdevice *dev, int ordinal)
 		return result;
 	if (!dev)
 		return CUDA_ERROR_INVALID_VALUE;
-	*dev = 0;
+	*dev = ordinal;
 	return CUDA_SUCCESS;
 }
 
@@ -346,7 +357,7 @@ CUresult softgpu_cuDeviceGetName(char *name, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-/* There is one such device in a process, so one value does. */
+/* Devices of other processes have the same: no process has two devices of one number. */
 CUresult softgpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	static const unsigned char bytes[16] = {0x76, 0x63, 0x75, 0x64, 0x61, 0x2d, 0x80, 0x63,
@@ -358,6 +369,7 @@ CUresult softgpu_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(uuid->bytes, bytes, sizeof(uuid->bytes));
+	uuid->bytes[15] = (char)(bytes[15] + dev);
 	return CUDA_SUCCESS;
 }
 
@@ -371,7 +383,7 @@ CUresult softgpu_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	softgpu_lock();
-	*bytes = softgpu_memory_size(&left);
+	*bytes = softgpu_memory_size(dev, &left);
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
@@ -381,63 +393,20 @@ CUresult softgpu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return pi ? softgpu_attribute(attrib, pi) : CUDA_ERROR_INVALID_VALUE;
+	return pi ? softgpu_attribute(attrib, dev, pi) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The device is on no bus: the address that the attributes give as well. */
+/* The device is on no bus: the address that the attributes give as well. A bus of its own tells devices apart. */
 CUresult softgpu_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
-	static const char id[] = "0000:00:00.0";
+	char id[] = "0000:00:00.0";
 	CUresult result = softgpu_device_check(dev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pciBusId || len < (int)sizeof(id))
 		return CUDA_ERROR_INVALID_VALUE;
+	id[6] = (char)('0' + dev);
 	memcpy(pciBusId, id, sizeof(id));
 	return CUDA_SUCCESS;
-}
-
-/* Asks about two different devices, of which there is only one. */
-CUresult softgpu_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
-					 CUdevice dstDevice)
-{
-	if (!softgpu_initialised())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	return value ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult softgpu_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
-						  unsigned count, CUdevice srcDevice, CUdevice dstDevice)
-{
-	if (!softgpu_initialised())
-		return CUDA_ERROR_NOT_INITIALIZED;
-	return capabilities && operations && count ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult softgpu_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
-{
-	CUresult result = softgpu_device_check(dev);
-
-	if (result == CUDA_SUCCESS)
-		result = softgpu_device_check(peerDev);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!canAccessPeer)
-		return CUDA_ERROR_INVALID_VALUE;
-	*canAccessPeer = 0;
-	return CUDA_SUCCESS;
-}
-
-/* All contexts are one device's; a GPU refuses those as well. */
-CUresult softgpu_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
-{
-	(void)peerContext;
-	return Flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-}
-
-CUresult softgpu_cuCtxDisablePeerAccess(CUcontext peerContext)
-{
-	(void)peerContext;
-	return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one device: what it reports, and the limits that the rest of the back end enforces. */
+/* The devices: what they report, and the limits that the rest of the back end enforces. */
 #ifndef VCUDA_CPU_DEVICE_H
 #define VCUDA_CPU_DEVICE_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "ops.h"
+#include "protocol/cpu-devices.h"
 
 #define SOFTGPU_MAX_THREADS_PER_BLOCK 1024
 #define SOFTGPU_MAX_BLOCK_Z 64
@@ -37,8 +38,11 @@
 #define SOFTGPU_PRIORITY_GREATEST (-5)
 #define SOFTGPU_PRIORITY_LEAST 0
 
-/* The one device's. */
-#define SOFTGPU_NUMBER 0
+#define SOFTGPU_MOST_DEVICES VCUDA_CPU_DEVICES_MOST
+#define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* one bit a device */
+
+/* The memory of blocks is that of all devices together, and counts as this one's. */
+#define SOFTGPU_BLOCK_DEVICE 0
 
 /* What a kernel's access beside an allocation does. */
 enum softgpu_bounds {
@@ -47,9 +51,11 @@ enum softgpu_bounds {
 	SOFTGPU_BOUNDS_CHECK,    /* is reported and dropped */
 };
 
+/* All devices are alike, and have the same threads of the host. */
 struct softgpu_device {
+	unsigned int count;   /* of devices */
 	char name[64];
-	uint64_t memory;      /* bytes */
+	uint64_t memory;      /* bytes, of each device */
 	uint64_t block_memory; /* bytes that the blocks at hand may have together */
 	unsigned int threads; /* workers, and multiprocessors */
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
@@ -71,5 +77,8 @@ bool softgpu_initialised(void);
 
 /* CUDA_SUCCESS, or what a call that names device `dev` must return. */
 CUresult softgpu_device_check(CUdevice dev);
+
+/* An attribute of a device that is there, or CUDA_ERROR_INVALID_VALUE if there is none of that number (attributes.c). */
+CUresult softgpu_attribute(CUdevice_attribute attribute, CUdevice dev, int *value);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "device/arena.h"
+#include "device/device.h"
 #include "device/memory.h"
 
 #ifndef MADV_POPULATE_READ
@@ -49,7 +50,14 @@ CUresult softgpu_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 				   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 	uint64_t start = (uint64_t)(uintptr_t)p;
 	bool read_only = Flags & CU_MEMHOSTREGISTER_READ_ONLY;
-	struct softgpu_range range = {start, bytesize, NULL, SOFTGPU_HOST, !read_only, !read_only, NULL, 0, 0};
+	struct softgpu_range range = {
+		.start = start,
+		.size = bytesize,
+		.kind = SOFTGPU_HOST,
+		.reads = SOFTGPU_ALL_DEVICES,
+		.writes = read_only ? 0 : SOFTGPU_ALL_DEVICES,
+		.copy_writes = !read_only,
+	};
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 

@@ -21,7 +21,6 @@
 #include "device/device.h"
 #include "common/log.h"
 #include "device/memory.h"
-#include "device/move.h"
 #include "device/pool.h"
 #include "common/share.h"
 
@@ -43,6 +42,7 @@ struct import {
 	uint64_t start, bytes;     /* of the pages */
 	uint64_t slot, slot_bytes; /* address space around them: no other memory is in their granules (stray.c) */
 	struct CUctx_st *context;
+	CUdevice device; /* that has the memory */
 	struct vcuda_share_handle handle;
 	struct CUmemPoolHandle_st *pool; /* it is imported of that one; NULL: opened by a handle of its own */
 	unsigned int refs;               /* times that it was opened */
@@ -66,6 +66,19 @@ __attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_gu
 __attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker))
 {
 	vcuda_share_scope(same_guest);
+}
+
+/* Handles have the number of the memory's device in their last byte, which is zero where there is one device. */
+#define DEVICE_BYTE (sizeof(((struct vcuda_share_handle *)0)->zero) - 1)
+
+void softgpu_ipc_set_device(struct vcuda_share_handle *handle, CUdevice dev)
+{
+	handle->zero[DEVICE_BYTE] = (uint8_t)dev;
+}
+
+CUdevice softgpu_ipc_device(const struct vcuda_share_handle *handle)
+{
+	return handle->zero[DEVICE_BYTE];
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -179,7 +192,7 @@ static int move_all(uint64_t address, uint64_t bytes)
 	return -1;
 }
 
-static CUresult offer(uint64_t address, uint64_t bytes, enum vcuda_share_kind kind)
+static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, enum vcuda_share_kind kind)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	struct vcuda_share_part part = {0, bytes};
@@ -196,6 +209,7 @@ static CUresult offer(uint64_t address, uint64_t bytes, enum vcuda_share_kind ki
 	exports = e;
 	/* else it lies in a file that nobody else has: no harm */
 	e->offered = vcuda_share_offer(kind, part, fd, &e->handle);
+	softgpu_ipc_set_device(&e->handle, dev);
 	return CUDA_SUCCESS;
 }
 
@@ -227,7 +241,7 @@ static CUresult get_handle(const struct softgpu_range *r, enum vcuda_share_kind 
 {
 	const uint64_t start = r->start;
 	const struct export *e;
-	CUresult result = find_export(start) ? CUDA_SUCCESS : offer(start, r->size, kind);
+	CUresult result = find_export(start) ? CUDA_SUCCESS : offer(r->device, start, r->size, kind);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -273,15 +287,17 @@ static bool is_opened(const struct vcuda_share_handle *handle)
 	return i;
 }
 
-static void uncount_import(uint64_t bytes)
+static void uncount_import(CUdevice dev, uint64_t bytes)
 {
 	softgpu_memory_in_files(-(int64_t)bytes);
-	softgpu_memory_uncount(bytes);
+	softgpu_memory_uncount(dev, bytes);
 }
 
 static bool map_import(struct import *i, const struct vcuda_share_part *part, int fd)
 {
 	uint64_t before = part->offset % PAGE;
+	/* The context that opens it has access, whatever its device. */
+	uint8_t access = i->pool ? i->pool->access : (uint8_t)(1u << i->context->device);
 
 	i->bytes = whole_pages(before + part->bytes);
 	i->slot_bytes = (i->bytes + SOFTGPU_MAPPING - 1) / SOFTGPU_MAPPING * SOFTGPU_MAPPING + SOFTGPU_MAPPING;
@@ -292,8 +308,17 @@ static bool map_import(struct import *i, const struct vcuda_share_part *part, in
 	i->address = i->start + before;
 	if (!map_file(i->start, i->bytes, fd, part->offset - before))
 		goto free_address;
-	if (softgpu_range_add(
-		    &(struct softgpu_range){i->address, part->bytes, i->context, SOFTGPU_IMPORTED, true, true, i->pool, 0, 0}))
+	if (softgpu_range_add(&(struct softgpu_range){
+		    .start = i->address,
+		    .size = part->bytes,
+		    .context = i->context,
+		    .kind = SOFTGPU_IMPORTED,
+		    .device = i->device,
+		    .reads = access,
+		    .writes = access,
+		    .copy_writes = true,
+		    .pool = i->pool,
+	    }))
 		return true;
 	if (!map_own(i->start, i->bytes))
 		return false;
@@ -308,9 +333,12 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 			  CUdeviceptr *address)
 {
 	struct import *i;
+	CUdevice dev = softgpu_ipc_device(handle);
 	uint64_t bytes;
 	bool counts;
 
+	if (softgpu_device_check(dev) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (i = imports; i; i = i->next)
 		if (i->context == c && !memcmp(&i->handle, handle, sizeof(*handle))) {
 			if (pool)
@@ -323,17 +351,24 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bytes = whole_pages(part->offset % PAGE + part->bytes);
 	counts = !is_opened(handle);
-	if (counts && !softgpu_memory_count(bytes))
+	if (counts && !softgpu_memory_count(dev, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (counts)
 		softgpu_memory_in_files((int64_t)bytes);
 	i = calloc(1, sizeof(*i));
 	if (i)
-		*i = (struct import){.context = c, .handle = *handle, .pool = pool, .refs = 1, .next = imports};
+		*i = (struct import){
+			.context = c,
+			.device = dev,
+			.handle = *handle,
+			.pool = pool,
+			.refs = 1,
+			.next = imports,
+		};
 	if (!i || !map_import(i, part, fd)) {
 		free(i);
 		if (counts)
-			uncount_import(bytes);
+			uncount_import(dev, bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	imports = i;
@@ -378,7 +413,7 @@ void softgpu_ipc_closed(uint64_t address)
 			continue;
 		*at = i->next;
 		if (!is_opened(&i->handle))
-			uncount_import(i->bytes);
+			uncount_import(i->device, i->bytes);
 		/* else the addresses are lost, nothing worse */
 		if (map_own(i->start, i->bytes))
 			softgpu_arena_free(i->slot, i->slot_bytes);
@@ -422,8 +457,10 @@ _Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUmemPoolPtrExportDat
 
 static bool offer_pool(struct CUmemPoolHandle_st *pool)
 {
-	if (!pool->offered)
+	if (!pool->offered) {
 		pool->offered = vcuda_share_offer_note(VCUDA_SHARE_POOL, NULL, -1, &pool->name);
+		softgpu_ipc_set_device(&pool->name, pool->device);
+	}
 	return pool->offered;
 }
 
@@ -453,13 +490,15 @@ CUresult softgpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
 	if (!pool_out || !handle || handleType != CU_MEM_HANDLE_TYPE_FABRIC || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, handle, sizeof(h));
+	if (softgpu_device_check(softgpu_ipc_device(&h)) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
 	result = softgpu_ipc_result(vcuda_share_take_note(&h, VCUDA_SHARE_POOL, note, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (fd >= 0)
 		close(fd);
 	softgpu_lock();
-	pool = softgpu_pool_new(0);
+	pool = softgpu_pool_new(softgpu_ipc_device(&h), 0);
 	if (!pool)
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	pool->imported = true;

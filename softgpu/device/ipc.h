@@ -6,10 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/share.h"
 #include "protocol/cuda-abi.h"
 
 /* The result of a call for an error of vcuda_share_take(). */
 CUresult softgpu_ipc_result(int err);
+
+/* A handle carries the number of the device that has the memory. Whoever made the handle may have written any. */
+void softgpu_ipc_set_device(struct vcuda_share_handle *handle, CUdevice dev);
+CUdevice softgpu_ipc_device(const struct vcuda_share_handle *handle);
 
 /* An allocation is given back: nobody is offered it any more. */
 void softgpu_ipc_freed(uint64_t address);

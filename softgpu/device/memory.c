@@ -12,27 +12,27 @@
 
 static struct softgpu_range *table;
 static size_t count, capacity;
-static uint64_t used;           /* of the device's memory, bytes */
-static _Atomic uint64_t *told;  /* NULL, or where others read that number */
-static const struct vcuda_meter *meter; /* NULL: the device alone limits memory */
+static uint64_t used[SOFTGPU_MOST_DEVICES]; /* of each device's memory, bytes */
+static _Atomic uint64_t *told; /* NULL, or where others read these numbers */
+static const struct vcuda_meter *meter; /* NULL: the devices alone limit memory */
 static uint64_t version;
-static struct softgpu_map *current; /* the table for kernels; NULL: changed since it was made */
 
-static void account(uint64_t change)
+static void account(CUdevice dev, uint64_t change)
 {
-	used += change;
+	used[dev] += change;
 	if (told)
-		atomic_store_explicit(told, used, memory_order_relaxed);
+		atomic_store_explicit(&told[dev], used[dev], memory_order_relaxed);
 }
 
 __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to);
 
-/* For the worker: `to` holds from now on what cuMemGetInfo calls used. */
+/* For the worker: to[] holds from now on, for each device, what cuMemGetInfo calls used. */
 __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to)
 {
 	softgpu_lock();
 	told = to;
-	account(0);
+	for (unsigned int i = 0; i < softgpu_device()->count; i++)
+		account((CUdevice)i, 0);
 	softgpu_unlock();
 }
 
@@ -54,12 +54,12 @@ void softgpu_memory_in_files(int64_t bytes)
 
 static bool take_charge(uint64_t bytes)
 {
-	return meter->take(SOFTGPU_NUMBER, bytes);
+	return meter->take(SOFTGPU_BLOCK_DEVICE, bytes);
 }
 
 static void give_charge(uint64_t bytes)
 {
-	meter->give(SOFTGPU_NUMBER, bytes);
+	meter->give(SOFTGPU_BLOCK_DEVICE, bytes);
 }
 
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to);
@@ -73,40 +73,40 @@ __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_m
 }
 
 /* Blocks that have ended keep memory, which is worth less than what the program asks for. */
-static void make_room(uint64_t bytes)
+static void make_room(CUdevice dev, uint64_t bytes)
 {
 	uint64_t limit, left;
 
-	if (ptx_memory_is_charged() && meter->limit(SOFTGPU_NUMBER, &limit, &left) && bytes > left)
+	if (ptx_memory_is_charged() && meter->limit((unsigned int)dev, &limit, &left) && bytes > left)
 		ptx_release_memory();
 }
 
-bool softgpu_memory_count(uint64_t bytes)
+bool softgpu_memory_count(CUdevice dev, uint64_t bytes)
 {
-	if (bytes > softgpu_device()->memory - used)
+	if (bytes > softgpu_device()->memory - used[dev])
 		return false;
 	if (meter) {
-		make_room(bytes);
-		if (!meter->take(SOFTGPU_NUMBER, bytes))
+		make_room(dev, bytes);
+		if (!meter->take((unsigned int)dev, bytes))
 			return false;
 	}
-	account(bytes);
+	account(dev, bytes);
 	return true;
 }
 
-void softgpu_memory_uncount(uint64_t bytes)
+void softgpu_memory_uncount(CUdevice dev, uint64_t bytes)
 {
-	account(-bytes);
+	account(dev, -bytes);
 	if (meter)
-		meter->give(SOFTGPU_NUMBER, bytes);
+		meter->give((unsigned int)dev, bytes);
 }
 
-uint64_t softgpu_memory_size(uint64_t *left)
+uint64_t softgpu_memory_size(CUdevice dev, uint64_t *left)
 {
 	uint64_t size = softgpu_device()->memory, limit, more;
 
-	*left = size - used;
-	if (meter && meter->limit(SOFTGPU_NUMBER, &limit, &more)) {
+	*left = size - used[dev];
+	if (meter && meter->limit((unsigned int)dev, &limit, &more)) {
 		size = limit < size ? limit : size;
 		*left = more < *left ? more : *left;
 		*left = *left < size ? *left : size;
@@ -194,7 +194,7 @@ bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write)
 		const struct softgpu_range *range = softgpu_range_find(address, 1);
 		uint64_t here;
 
-		if (!range || range->kind == SOFTGPU_ARRAY_MEMORY || (write && !range->kernel_writes))
+		if (!range || range->kind == SOFTGPU_ARRAY_MEMORY || (write && !range->writes))
 			return false;
 		here = range->start + range->size - address;
 		if (here >= bytes)
@@ -217,12 +217,16 @@ uint64_t softgpu_memory_version(void)
 	return __atomic_load_n(&version, __ATOMIC_ACQUIRE);
 }
 
-static void changed(void)
+void softgpu_memory_changed(void)
 {
-	if (current)
-		softgpu_map_put(current);
-	current = NULL;
+	softgpu_maps_drop();
 	__atomic_store_n(&version, version + 1, __ATOMIC_RELEASE);
+}
+
+const struct softgpu_range *softgpu_ranges(size_t *n)
+{
+	*n = count;
+	return table;
 }
 
 bool softgpu_range_add(const struct softgpu_range *range)
@@ -242,7 +246,7 @@ bool softgpu_range_add(const struct softgpu_range *range)
 	memmove(&table[i + 1], &table[i], (count - i) * sizeof(*table));
 	table[i] = *range;
 	count++;
-	changed();
+	softgpu_memory_changed();
 	return true;
 }
 
@@ -252,7 +256,34 @@ void softgpu_range_remove(uint64_t start)
 
 	count--;
 	memmove(&table[i], &table[i + 1], (count - i) * sizeof(*table));
-	changed();
+	softgpu_memory_changed();
+}
+
+/* Makes memory for a range that has all but its address. */
+static CUresult allocate(struct softgpu_range *range, uint64_t align, uint64_t *address)
+{
+	uint64_t slot, start;
+
+	if (range->size > softgpu_device()->memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	range->taken = range->size + (align > SOFTGPU_ALIGNMENT ? align - SOFTGPU_ALIGNMENT : 0);
+	slot = softgpu_arena_slot(range->taken);
+	if (!softgpu_memory_count(range->device, slot))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	start = softgpu_arena_alloc(range->taken, meter && meter->limited());
+	if (!start)
+		goto uncount;
+	range->lead = -start & (align - 1);
+	range->start = start + range->lead;
+	if (!softgpu_range_add(range))
+		goto free;
+	*address = range->start;
+	return CUDA_SUCCESS;
+free:
+	softgpu_arena_free(start, range->taken);
+uncount:
+	softgpu_memory_uncount(range->device, slot);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum softgpu_range_kind kind, uint64_t *address)
@@ -263,35 +294,34 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
 				      enum softgpu_range_kind kind, uint64_t *address)
 {
-	uint64_t slot, start;
 	struct softgpu_range range = {
 		.size = bytes,
 		.context = context,
 		.kind = kind,
-		.kernel_writes = true,
+		.device = context->device,
+		.reads = (uint8_t)(1u << context->device),
+		.writes = (uint8_t)(1u << context->device),
 		.copy_writes = true,
 	};
 
-	if (bytes > softgpu_device()->memory)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	range.taken = bytes + (align > SOFTGPU_ALIGNMENT ? align - SOFTGPU_ALIGNMENT : 0);
-	slot = softgpu_arena_slot(range.taken);
-	if (!softgpu_memory_count(slot))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	start = softgpu_arena_alloc(range.taken, meter && meter->limited());
-	if (!start)
-		goto uncount;
-	range.lead = -start & (align - 1);
-	range.start = start + range.lead;
-	if (!softgpu_range_add(&range))
-		goto free;
-	*address = range.start;
-	return CUDA_SUCCESS;
-free:
-	softgpu_arena_free(start, range.taken);
-uncount:
-	softgpu_memory_uncount(slot);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return allocate(&range, align, address);
+}
+
+CUresult softgpu_memory_alloc_pooled(struct CUctx_st *context, uint64_t bytes, struct CUmemPoolHandle_st *pool,
+				     uint64_t *address)
+{
+	struct softgpu_range range = {
+		.size = bytes,
+		.context = context,
+		.kind = SOFTGPU_ALLOCATION,
+		.device = pool->device,
+		.reads = pool->access,
+		.writes = pool->access,
+		.copy_writes = true,
+		.pool = pool,
+	};
+
+	return allocate(&range, SOFTGPU_ALIGNMENT, address);
 }
 
 /* Returns the memory of a range that is off the table. Drops the lock where it takes long. */
@@ -312,7 +342,7 @@ static void give_back(const struct softgpu_range *range)
 		softgpu_arena_discard(range->start, range->size);
 	}
 	softgpu_arena_free(range->start - range->lead, range->taken);
-	softgpu_memory_uncount(softgpu_arena_slot(range->taken));
+	softgpu_memory_uncount(range->device, softgpu_arena_slot(range->taken));
 	if (range->pool)
 		softgpu_pool_freed(range->pool, range->size);
 }
@@ -365,92 +395,6 @@ void softgpu_memory_release(struct CUctx_st *context)
 	}
 }
 
-/* libcu++ loads two bytes for an atomic of one, and swaps the word around it: no allocation begins within that. */
-#define WORD 4
-#define HOST_PAGE 4096u
-
-/*
- * A GPU maps the pages of registered memory. So kernels reach what lies beside it on its pages, as far as that is not
- * another range, which has its own rules.
- */
-static struct ptx_range host_bounds(const struct softgpu_range *r)
-{
-	struct ptx_range range = {r->start & ~(uint64_t)(HOST_PAGE - 1),
-				  (r->start + r->size + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1), r->kernel_writes};
-
-	if (r > table) {
-		uint64_t before = r[-1].start + r[-1].size;
-
-		if (r[-1].kind == SOFTGPU_HOST)
-			before = (before + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
-		if (before > r->start)
-			before = r->start;
-		if (before > range.start)
-			range.start = before;
-	}
-	if (r + 1 < table + count && r[1].start < range.end)
-		range.end = r[1].start;
-	return range;
-}
-
-/* Ranges are sorted by start, and so are they after this. */
-static struct ptx_range bounds(const struct softgpu_range *r)
-{
-	struct ptx_range range = {r->start, r->start + r->size, r->kernel_writes};
-
-	/* A variable is no registered memory. */
-	if (r->kind == SOFTGPU_HOST && r->context)
-		return host_bounds(r);
-	range.end = (range.end + WORD - 1) & ~(uint64_t)(WORD - 1);
-	return range;
-}
-
-static void append(struct ptx_range *ranges, size_t *n, const struct ptx_range *next)
-{
-	struct ptx_range *last = *n ? &ranges[*n - 1] : NULL;
-
-	if (last && last->end > next->start) {
-		/* pages that they share */
-		last->end = next->end > last->end ? next->end : last->end;
-		last->writable |= next->writable;
-	} else if (last && last->end == next->start && last->writable == next->writable) {
-		last->end = next->end;
-	} else {
-		ranges[(*n)++] = *next;
-	}
-}
-
-struct softgpu_map *softgpu_map_get(void)
-{
-	struct softgpu_map *map = current;
-	size_t n = 0;
-
-	if (map) {
-		map->refs++;
-		return map;
-	}
-	map = malloc(sizeof(*map) + count * sizeof(map->ranges[0]));
-	if (!map)
-		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		struct ptx_range range = bounds(&table[i]);
-
-		if (table[i].kind == SOFTGPU_ARRAY_MEMORY)
-			continue;
-		append(map->ranges, &n, &range);
-	}
-	map->map = (struct ptx_memory_map){n, map->ranges};
-	map->refs = 2;
-	current = map;
-	return map;
-}
-
-void softgpu_map_put(struct softgpu_map *map)
-{
-	if (--map->refs == 0)
-		free(map);
-}
-
 CUresult softgpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct CUctx_st *c;
@@ -459,7 +403,7 @@ CUresult softgpu_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	size = softgpu_memory_size(&left);
+	size = softgpu_memory_size(c->device, &left);
 	if (total)
 		*total = size;
 	if (free_bytes)
@@ -528,9 +472,12 @@ static const struct softgpu_range *find_allocation(CUdeviceptr dptr)
 	return range && range->start == dptr && softgpu_range_is_freed(range) ? range : NULL;
 }
 
-void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool)
+void softgpu_memory_pool_access(const struct CUmemPoolHandle_st *pool)
 {
-	table[first_behind(address)].pool = pool;
+	for (size_t i = 0; i < count; i++)
+		if (table[i].pool == pool)
+			table[i].reads = table[i].writes = pool->access;
+	softgpu_memory_changed();
 }
 
 void softgpu_memory_free_now(struct CUctx_st *context, uint64_t address)

@@ -27,7 +27,9 @@ struct softgpu_range {
 	uint64_t start, size; /* as asked for: the next byte is out of bounds */
 	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
 	enum softgpu_range_kind kind;
-	bool kernel_writes, copy_writes;
+	CUdevice device;       /* that has the memory; without meaning for memory of the host */
+	uint8_t reads, writes; /* devices whose kernels may, a bit each; contexts with peer access may besides */
+	bool copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
 	uint64_t lead, taken; /* of device memory: bytes of the arena before the start, and in all */
 };
@@ -87,9 +89,13 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
 				      enum softgpu_range_kind kind, uint64_t *address);
 
-/* Memory of the device's that lies elsewhere, another process's included; false: there is not so much left. */
-bool softgpu_memory_count(uint64_t bytes);
-void softgpu_memory_uncount(uint64_t bytes);
+/* The same for memory of a pool, of whose device it is, and which the pool's devices may access. */
+CUresult softgpu_memory_alloc_pooled(struct CUctx_st *context, uint64_t bytes, struct CUmemPoolHandle_st *pool,
+				     uint64_t *address);
+
+/* Memory of a device outside of the arena, another process's included; false: there is not so much left. */
+bool softgpu_memory_count(CUdevice dev, uint64_t bytes);
+void softgpu_memory_uncount(CUdevice dev, uint64_t bytes);
 
 /* Who else is asked; NULL: nobody. */
 const struct vcuda_meter *softgpu_meter(void);
@@ -100,8 +106,8 @@ bool softgpu_host_room(uint64_t bytes);
 /* So much more of what was counted, or less of it, is in files that other processes may map. */
 void softgpu_memory_in_files(int64_t bytes);
 
-/* The device's size as the program sees it, and how much of it the program may still allocate. */
-uint64_t softgpu_memory_size(uint64_t *left);
+/* A device's size as the program sees it, and how much of it the program may still allocate. */
+uint64_t softgpu_memory_size(CUdevice dev, uint64_t *left);
 
 /* Whether cuMemFree() frees it: allocations, and what is imported of another process's pool. */
 static inline bool softgpu_range_is_freed(const struct softgpu_range *range)
@@ -109,8 +115,14 @@ static inline bool softgpu_range_is_freed(const struct softgpu_range *range)
 	return range->kind == SOFTGPU_ALLOCATION || (range->kind == SOFTGPU_IMPORTED && range->pool);
 }
 
-/* Allocated memory is from now on one of a pool's. */
-void softgpu_memory_set_pool(uint64_t address, struct CUmemPoolHandle_st *pool);
+/* The pool's devices that have access are others now. */
+void softgpu_memory_pool_access(const struct CUmemPoolHandle_st *pool);
+
+/* The table's ranges, sorted. Valid until the table changes. */
+const struct softgpu_range *softgpu_ranges(size_t *count);
+
+/* Kernels may access other memory than before, though the table is the same. */
+void softgpu_memory_changed(void);
 
 /*
  * Gives an allocation back, whose work is done, if it is still there. Drops the lock where it takes long.
@@ -126,17 +138,27 @@ void softgpu_memory_drop(struct CUctx_st *context, uint64_t address);
 /* Drops every range of a context, whose work is done. */
 void softgpu_memory_release(struct CUctx_st *context);
 
+/* Whether kernels of a context may read, or write, the memory of a range (map.c). */
+bool softgpu_range_is_open(const struct softgpu_range *range, const struct CUctx_st *context, bool write);
+
+/* The same number for contexts whose kernels may access the same memory, as long as softgpu_memory_version() is. */
+uint64_t softgpu_context_view(const struct CUctx_st *context);
+
 /*
- * A copy of the table for kernels, kept until the table changes and for as long as a kernel uses it. NULL: no memory.
+ * What kernels of a context may access, kept until that changes and for as long as a kernel uses it. NULL: no memory.
  */
 struct softgpu_map {
 	struct ptx_memory_map map;
+	uint64_t version; /* of the memory */
 	unsigned int refs;
 	struct ptx_range ranges[];
 };
 
-struct softgpu_map *softgpu_map_get(void);
+struct softgpu_map *softgpu_map_get(struct CUctx_st *context);
 void softgpu_map_put(struct softgpu_map *map);
+
+/* Forgets the maps of all contexts without peers: the table has changed. */
+void softgpu_maps_drop(void);
 
 /* Whether another process may have the mapped memory at this address, which is in a range of SOFTGPU_MAPPED (vmm.c). */
 bool softgpu_mapped_is_shared(uint64_t address);
@@ -155,6 +177,7 @@ uint64_t softgpu_mapped_data(uint64_t address);
 /* An allocation, and how far from it an address is. */
 struct softgpu_neighbour {
 	uint64_t start, size;
+	CUdevice device;
 	uint64_t distance; /* bytes from the end on, or to the start */
 	enum { SOFTGPU_BEHIND, SOFTGPU_BEFORE, SOFTGPU_ACROSS_END, SOFTGPU_ACROSS_START, SOFTGPU_INSIDE } where;
 };
@@ -163,8 +186,9 @@ struct softgpu_neighbour {
 bool softgpu_stray_neighbour(uint64_t address, uint64_t bytes, struct softgpu_neighbour *n);
 
 /*
- * Whether a kernel may access [address, address + bytes), which is in no allocation or not wholly: each granule of it
- * has an allocation of this process, and none of its bytes is in pages of another process. Pages that no allocation has
+ * Whether a kernel of a context may access [address, address + bytes), which is in no allocation that it may access, or
+ * not wholly: each granule of it has such an allocation of this process, and none of its bytes is in pages of another
+ * process, or in memory that the kernel may not access. Pages that no allocation has
  * a part in count as the process's device memory once a store may have been there; too many of them are refused.
  * `*same`: the bytes around a mapped access for which the answer is the same, until the table changes.
  */
@@ -172,6 +196,7 @@ struct softgpu_span {
 	uint64_t start, end;
 };
 
-bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write, struct softgpu_span *same);
+bool softgpu_stray_is_mapped(const struct CUctx_st *context, uint64_t address, uint64_t bytes, bool write,
+			     struct softgpu_span *same);
 
 #endif

@@ -4,7 +4,7 @@
  * gets a signal, waits in its handler until the file is in place, and stores then: the instruction starts again.
  * Threads that may store to device memory without the scheduler's lock have that signal unblocked (schedule.c).
  */
-#include "device/move.h"
+#include "device/arena.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,7 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "device/arena.h"
 #include "common/log.h"
 
 static _Atomic uint32_t moves;  /* that were begun; changed with the lock */

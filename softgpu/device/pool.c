@@ -21,15 +21,22 @@ struct free_op {
 	struct CUctx_st *context;
 };
 
-static CUmemoryPool default_pool, device_pool;
+/* By device. */
+static CUmemoryPool default_pools[SOFTGPU_MOST_DEVICES], device_pools[SOFTGPU_MOST_DEVICES];
 
-CUmemoryPool softgpu_pool_new(uint64_t limit)
+CUmemoryPool softgpu_pool_new(CUdevice dev, uint64_t limit)
 {
 	CUmemoryPool pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
 		return NULL;
-	*pool = (struct CUmemPoolHandle_st){.refs = 1, .limit = limit, .reuse = {1, 1, 1}};
+	*pool = (struct CUmemPoolHandle_st){
+		.refs = 1,
+		.limit = limit,
+		.reuse = {1, 1, 1},
+		.device = dev,
+		.access = (uint8_t)(1u << dev),
+	};
 	if (softgpu_registry_add(pool, SOFTGPU_POOL))
 		return pool;
 	free(pool);
@@ -66,14 +73,14 @@ void softgpu_pool_freed(CUmemoryPool pool, uint64_t bytes)
 	put(pool);
 }
 
-/* The device's default pool, made at its first use. NULL: no memory. */
-static CUmemoryPool get_default(void)
+/* A device's default pool, made at its first use. NULL: no memory. */
+static CUmemoryPool get_default(CUdevice dev)
 {
-	if (!default_pool)
-		default_pool = softgpu_pool_new(0);
-	if (!device_pool)
-		device_pool = default_pool;
-	return default_pool;
+	if (!default_pools[dev])
+		default_pools[dev] = softgpu_pool_new(dev, 0);
+	if (!device_pools[dev])
+		device_pools[dev] = default_pools[dev];
+	return default_pools[dev];
 }
 
 static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream handle)
@@ -87,10 +94,9 @@ static CUresult alloc(struct CUctx_st *c, CUdeviceptr *dptr, size_t bytes, CUmem
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (pool->limit && bytes > pool->limit - pool->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = softgpu_memory_alloc(c, bytes, SOFTGPU_ALLOCATION, &address);
+	result = softgpu_memory_alloc_pooled(c, bytes, pool, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
-	softgpu_memory_set_pool(address, pool);
 	softgpu_pool_took(pool, bytes);
 	*dptr = address;
 	return CUDA_SUCCESS;
@@ -103,8 +109,8 @@ CUresult softgpu_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hS
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	get_default();
-	return softgpu_leave(alloc(c, dptr, bytesize, device_pool, hStream));
+	get_default(c->device);
+	return softgpu_leave(alloc(c, dptr, bytesize, device_pools[c->device], hStream));
 }
 
 CUresult softgpu_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
@@ -177,7 +183,7 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 	if (props->handleTypes & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	softgpu_lock();
-	made = softgpu_pool_new(props->maxSize);
+	made = softgpu_pool_new(props->location.id, props->maxSize);
 	if (made) {
 		made->shareable = props->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
 		*pool = made;
@@ -189,10 +195,10 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool == default_pool)
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool == default_pools[pool->device])
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (device_pool == pool)
-		device_pool = default_pool;
+	if (device_pools[pool->device] == pool)
+		device_pools[pool->device] = default_pools[pool->device];
 	softgpu_registry_remove(pool);
 	put(pool);
 	return softgpu_leave(CUDA_SUCCESS);
@@ -278,7 +284,7 @@ CUresult softgpu_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 	if (result != CUDA_SUCCESS || !pool_out)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
 	softgpu_lock();
-	*pool_out = get_default();
+	*pool_out = get_default(dev);
 	return softgpu_leave(*pool_out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
@@ -289,7 +295,7 @@ CUresult softgpu_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_lock();
-	*pool = device_pool;
+	*pool = device_pools[dev];
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
@@ -300,9 +306,45 @@ CUresult softgpu_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	if (result != CUDA_SUCCESS)
 		return result;
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool->imported)
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool->imported || pool->device != dev)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	get_default();
-	device_pool = pool;
+	get_default(dev);
+	device_pools[dev] = pool;
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+/* ---- access of other devices than the pool's, which always has it ---- */
+
+CUresult softgpu_cuMemPoolSetAccess(CUmemoryPool pool, void *map, size_t count)
+{
+	const CUmemAccessDesc *d = map;
+
+	if (!d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    (d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (softgpu_device_check(d->location.id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_DEVICE;
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	if (d->location.id == pool->device)
+		return softgpu_leave(d->flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE);
+	pool->access &= (uint8_t) ~(1u << d->location.id);
+	if (d->flags)
+		pool->access |= (uint8_t)(1u << d->location.id);
+	softgpu_memory_pool_access(pool);
+	return softgpu_leave(CUDA_SUCCESS);
+}
+
+CUresult softgpu_cuMemPoolGetAccess(int *flags, CUmemoryPool pool, void *location)
+{
+	const CUmemLocation *l = location;
+
+	if (!flags || !l || l->type != CU_MEM_LOCATION_TYPE_DEVICE || softgpu_device_check(l->id) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	softgpu_lock();
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	*flags = pool->access >> l->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return softgpu_leave(CUDA_SUCCESS);
 }

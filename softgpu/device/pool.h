@@ -7,20 +7,23 @@
 #include <stdint.h>
 
 #include "common/share.h"
+#include "ops.h"
 
 struct CUmemPoolHandle_st {
 	unsigned int refs; /* the handle and each allocation */
 	uint64_t threshold, limit;
 	uint64_t used, used_high, reserved_high;
 	int reuse[3];                   /* policies of which there is nothing to decide here */
+	CUdevice device;                /* that has the memory */
+	uint8_t access;                 /* devices whose kernels may access it, a bit each */
 	bool shareable;                 /* made for several processes */
 	bool imported;                  /* another process's: it has what is imported of it, and allocates nothing */
 	bool offered;                   /* by this process */
 	struct vcuda_share_handle name; /* of an imported or an offered one */
 };
 
-/* A new pool. NULL: no memory. */
-struct CUmemPoolHandle_st *softgpu_pool_new(uint64_t limit);
+/* A new pool of a device. NULL: no memory. */
+struct CUmemPoolHandle_st *softgpu_pool_new(CUdevice dev, uint64_t limit);
 
 /* A pool that a handle names, or NULL. */
 struct CUmemPoolHandle_st *softgpu_pool_find(struct CUmemPoolHandle_st *handle);

@@ -31,7 +31,12 @@ static void measure(const struct softgpu_range *r, uint64_t address, uint64_t by
 {
 	uint64_t end = r->start + r->size;
 
-	*n = (struct softgpu_neighbour){.start = r->start, .size = r->size, .where = SOFTGPU_INSIDE};
+	*n = (struct softgpu_neighbour){
+		.start = r->start,
+		.size = r->size,
+		.device = r->device,
+		.where = SOFTGPU_INSIDE,
+	};
 	if (address >= end) {
 		n->where = SOFTGPU_BEHIND;
 		n->distance = address - end;
@@ -68,11 +73,11 @@ static bool is_own(const struct softgpu_range *r)
 }
 
 /* The part of a range that no stray access may touch. An import has whole pages, with bytes of the other process. */
-static struct softgpu_span forbidden(const struct softgpu_range *r, bool write)
+static struct softgpu_span forbidden(const struct softgpu_range *r, const struct CUctx_st *context, bool write)
 {
 	if (r->kind == SOFTGPU_IMPORTED)
 		return (struct softgpu_span){round_down(r->start, PAGE), round_up(r->start + r->size, PAGE)};
-	if (write && !r->kernel_writes)
+	if (!softgpu_range_is_open(r, context, write))
 		return (struct softgpu_span){r->start, r->start + r->size};
 	return (struct softgpu_span){0, 0};
 }
@@ -90,45 +95,47 @@ static bool cut(struct softgpu_span *same, const struct softgpu_span * not, uint
 }
 
 /* The granule has an allocation, and the part of the access in it may be. */
-static bool granule_allows(uint64_t granule, uint64_t start, uint64_t end, bool write, struct softgpu_span *same)
+static bool granule_allows(const struct CUctx_st *context, uint64_t granule, uint64_t start, uint64_t end, bool write,
+			   struct softgpu_span *same)
 {
 	const struct softgpu_range *r = softgpu_range_behind(granule - PAGE);
 	bool mapped = false;
 
 	for (; r && r->start < granule + SOFTGPU_MAPPING; r = softgpu_range_behind(r->start + r->size)) {
-		const struct softgpu_span not = forbidden(r, write);
+		const struct softgpu_span not = forbidden(r, context, write);
 
 		if (!cut(same, &not, start, end))
 			return false;
-		mapped |= is_own(r) && r->start + r->size > granule;
+		mapped |= is_own(r) && softgpu_range_is_open(r, context, false) && r->start + r->size > granule;
 	}
 	return mapped;
 }
 
 /* False: there are too many already, or the process may have no more memory. */
-static bool count_page(uint64_t page)
+static bool count_page(CUdevice dev, uint64_t page)
 {
 	unsigned int slot = (unsigned int)((page / PAGE * 0x9e3779b97f4a7c15ull) >> 40) % SLOTS;
 
 	for (; pages[slot]; slot = (slot + 1) % SLOTS)
 		if (pages[slot] == page)
 			return true;
-	if (page_count == MOST_PAGES || !softgpu_memory_count(PAGE))
+	if (page_count == MOST_PAGES || !softgpu_memory_count(dev, PAGE))
 		return false;
 	pages[slot] = page;
 	page_count++;
 	return true;
 }
 
-static bool count_pages(uint64_t start, uint64_t end)
+static bool count_pages(CUdevice dev, uint64_t start, uint64_t end)
 {
 	for (uint64_t page = round_down(start, PAGE); page < end; page += PAGE)
-		if (!softgpu_range_overlaps(page, PAGE) && !count_page(page))
+		if (!softgpu_range_overlaps(page, PAGE) && !count_page(dev, page))
 			return false;
 	return true;
 }
 
-bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write, struct softgpu_span *same)
+bool softgpu_stray_is_mapped(const struct CUctx_st *context, uint64_t address, uint64_t bytes, bool write,
+			     struct softgpu_span *same)
 {
 	uint64_t end, step = write ? PAGE : SOFTGPU_MAPPING;
 
@@ -138,7 +145,7 @@ bool softgpu_stray_is_mapped(uint64_t address, uint64_t bytes, bool write, struc
 	if (!softgpu_arena_is_readable(same->start, same->end - same->start))
 		*same = (struct softgpu_span){address, end};
 	for (uint64_t granule = round_down(address, SOFTGPU_MAPPING); granule < end; granule += SOFTGPU_MAPPING)
-		if (!granule_allows(granule, address, end, write, same))
+		if (!granule_allows(context, granule, address, end, write, same))
 			return false;
-	return !write || count_pages(address, end);
+	return !write || count_pages(context->device, address, end);
 }

@@ -25,6 +25,7 @@
 struct file {
 	unsigned int refs; /* each handle and each mapping */
 	uint64_t size;
+	CUdevice device;
 	int fd;
 	bool offered; /* by this process */
 	bool named;   /* processes know it by `name` */
@@ -40,8 +41,8 @@ struct allocation {
 
 struct mapping {
 	uint64_t start, size;
-	struct file *file; /* NULL: a place of guest memory, or `leaves` */
-	bool accessible;   /* has a range in the table */
+	struct file *file;     /* NULL: a place of guest memory, or `leaves` */
+	uint8_t reads, writes; /* devices with access, a bit each; none: it has no range in the table */
 	bool leaves; /* unmapped, but guest memory lies there still, or lies in a place that was unmapped with it */
 	struct mapping *next;
 };
@@ -135,7 +136,7 @@ static void put(struct file *f)
 	if (--f->refs)
 		return;
 	softgpu_memory_in_files(-(int64_t)f->size);
-	softgpu_memory_uncount(f->size);
+	softgpu_memory_uncount(f->device, f->size);
 	if (f->offered)
 		vcuda_share_withdraw(&f->name);
 	vcuda_list_remove(&f->node);
@@ -144,16 +145,16 @@ static void put(struct file *f)
 }
 
 /* Takes the descriptor over. NULL: there is not so much memory left. With the lock. */
-static struct file *make_file(int fd, uint64_t size)
+static struct file *make_file(CUdevice dev, int fd, uint64_t size)
 {
-	struct file *f = softgpu_memory_count(size) ? calloc(1, sizeof(*f)) : NULL;
+	struct file *f = softgpu_memory_count(dev, size) ? calloc(1, sizeof(*f)) : NULL;
 
 	if (!f) {
 		close(fd);
 		return NULL;
 	}
 	softgpu_memory_in_files((int64_t)size);
-	*f = (struct file){.refs = 1, .size = size, .fd = fd};
+	*f = (struct file){.refs = 1, .size = size, .device = dev, .fd = fd};
 	vcuda_list_add(&f->node, &files);
 	return f;
 }
@@ -207,7 +208,7 @@ CUresult softgpu_cuMemCreate(uint64_t *handle, size_t size, void *prop, uint64_t
 	if (fd < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	softgpu_lock();
-	f = make_file(fd, size);
+	f = make_file(p->location.id, fd, size);
 	a = f ? make_allocation(f) : NULL;
 	if (!a)
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -240,6 +241,7 @@ static bool offer(struct file *f)
 
 	f->offered = fd >= 0 &&
 		     vcuda_share_offer(VCUDA_SHARE_ALLOCATION, (struct vcuda_share_part){0, f->size}, fd, &f->name);
+	softgpu_ipc_set_device(&f->name, f->device);
 	f->named |= f->offered;
 	return f->offered;
 }
@@ -270,7 +272,7 @@ static struct file *import(const struct vcuda_share_handle *name, int fd, uint64
 		f->refs++;
 		return f;
 	}
-	f = make_file(fd, size);
+	f = make_file(softgpu_ipc_device(name), fd, size);
 	if (f) {
 		f->named = true;
 		f->name = *name;
@@ -290,6 +292,8 @@ CUresult softgpu_cuMemImportFromShareableHandle(uint64_t *handle, void *osHandle
 	if (!handle || !osHandle || shHandleType != CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&shared, osHandle, sizeof(shared));
+	if (softgpu_device_check(softgpu_ipc_device(&shared)) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
 	result = softgpu_ipc_result(vcuda_share_take(&shared, VCUDA_SHARE_ALLOCATION, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -422,11 +426,39 @@ static bool covered(const struct reservation *r, uint64_t start, uint64_t size, 
 static void hide(struct reservation *r, uint64_t start, uint64_t size)
 {
 	for (struct mapping *m = r->mappings; m; m = m->next) {
-		if (m->start < start || m->start >= start + size || !m->accessible)
+		if (m->start < start || m->start >= start + size || !m->reads)
 			continue;
 		softgpu_range_remove(m->start);
-		m->accessible = false;
+		m->reads = m->writes = 0;
 	}
+}
+
+/* One device's access to a mapping. False: no memory, and no device has access. */
+static bool set_access(struct mapping *m, const CUmemAccessDesc *d)
+{
+	uint8_t bit = (uint8_t)(1u << d->location.id);
+	uint8_t reads = m->reads & (uint8_t)~bit, writes = m->writes & (uint8_t)~bit;
+
+	if (d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		reads |= bit;
+	if (d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		writes |= bit;
+	if (m->reads)
+		softgpu_range_remove(m->start);
+	m->reads = m->writes = 0;
+	if (reads && !softgpu_range_add(&(struct softgpu_range){
+			     .start = m->start,
+			     .size = m->size,
+			     .kind = SOFTGPU_MAPPED,
+			     .device = m->file ? m->file->device : 0,
+			     .reads = reads,
+			     .writes = writes,
+			     .copy_writes = writes,
+		     }))
+		return false;
+	m->reads = reads;
+	m->writes = writes;
+	return true;
 }
 
 CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t count)
@@ -440,17 +472,9 @@ CUresult softgpu_cuMemSetAccess(CUdeviceptr ptr, size_t size, void *desc, size_t
 	if (!r || !d || count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    softgpu_device_check(d->location.id) != CUDA_SUCCESS || !covered(r, ptr, size, false))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	hide(r, ptr, size);
-	for (struct mapping *m = r->mappings; m && d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE; m = m->next) {
-		bool writes = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-
-		if (m->leaves || m->start < ptr || m->start >= ptr + size)
-			continue;
-		m->accessible = softgpu_range_add(
-			&(struct softgpu_range){m->start, m->size, NULL, SOFTGPU_MAPPED, writes, writes, NULL, 0, 0});
-		if (!m->accessible)
+	for (struct mapping *m = r->mappings; m; m = m->next)
+		if (!m->leaves && m->start >= ptr && m->start < ptr + size && !set_access(m, d))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	return softgpu_leave(result);
 }
 
@@ -460,7 +484,6 @@ CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr
 	const CUmemLocation *l = location;
 	const struct softgpu_range *range;
 	const struct reservation *r;
-	bool writes;
 
 	if (!flags || !l || (l->type != CU_MEM_LOCATION_TYPE_DEVICE && l->type != CU_MEM_LOCATION_TYPE_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -471,10 +494,10 @@ CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr
 	range = softgpu_range_find(ptr, 1);
 	if (!(r && find_mapping(r, ptr)) && !(range && range->pool))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	writes = range && range->copy_writes;
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	if (range && l->type == CU_MEM_LOCATION_TYPE_DEVICE)
-		*flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+	if (range && l->type == CU_MEM_LOCATION_TYPE_DEVICE && range->reads >> l->id & 1)
+		*flags =
+			range->writes >> l->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
 	return softgpu_leave(CUDA_SUCCESS);
 }
 

@@ -22,6 +22,7 @@ static unsigned int warnings, checks; /* with the lock */
 static __thread struct {
 	struct softgpu_span span;
 	uint64_t version; /* of the table of ranges */
+	uint64_t view;    /* softgpu_context_view() */
 	bool write;
 } known[KNOWN];
 
@@ -59,20 +60,22 @@ static void describe_place(const struct ptx_fault *f, char *text, size_t size)
 		[SOFTGPU_INSIDE] = "in",
 	};
 	struct softgpu_neighbour n;
-	char distance[40] = "";
+	char distance[40] = "", device[30] = "";
 
 	*text = 0;
 	if (f->own || !softgpu_stray_neighbour(f->address, f->bytes, &n))
 		return;
 	if (n.where == SOFTGPU_BEHIND || n.where == SOFTGPU_BEFORE)
 		snprintf(distance, sizeof(distance), "%llu bytes ", (unsigned long long)n.distance);
-	snprintf(text, size, ", %s%s the allocation of %llu bytes at 0x%llx", distance, places[n.where],
-		 (unsigned long long)n.size, (unsigned long long)n.start);
+	if (softgpu_device()->count > 1)
+		snprintf(device, sizeof(device), " on device %d", n.device);
+	snprintf(text, size, ", %s%s the allocation of %llu bytes at 0x%llx%s", distance, places[n.where],
+		 (unsigned long long)n.size, (unsigned long long)n.start, device);
 }
 
 static void describe_access(const struct ptx_fault *f, const char *kind, char *text, size_t size)
 {
-	char place[120];
+	char place[150];
 
 	describe_place(f, place, sizeof(place));
 	snprintf(text, size, "%s%s of %u bytes at 0x%llx (%s)%s", kind, f->write ? "a store" : "a load", f->bytes,
@@ -180,29 +183,31 @@ static void note_check(const char *kernel, const struct ptx_fault *f)
 		vcuda_log("check: there are more than these %u; no more are named", MOST_CHECKS);
 }
 
-static bool passes(const struct ptx_fault *f)
+static bool passes(const struct CUctx_st *context, const struct ptx_fault *f)
 {
 	struct softgpu_span span;
 
 	if (softgpu_device()->bounds != SOFTGPU_BOUNDS_GRANULES || f->kind != PTX_FAULT_ILLEGAL_ADDRESS || f->own ||
-	    !softgpu_stray_is_mapped(f->address, f->bytes, f->write, &span))
+	    !softgpu_stray_is_mapped(context, f->address, f->bytes, f->write, &span))
 		return false;
 	known[f->address / PAGE % KNOWN].span = span;
 	known[f->address / PAGE % KNOWN].version = softgpu_memory_version();
+	known[f->address / PAGE % KNOWN].view = softgpu_context_view(context);
 	known[f->address / PAGE % KNOWN].write = f->write;
 	return true;
 }
 
-bool softgpu_fault_is_known(const bool *warned, uint64_t address, uint64_t bytes, bool write)
+bool softgpu_fault_is_known(const bool *warned, uint64_t view, uint64_t address, uint64_t bytes, bool write)
 {
 	unsigned int n = address / PAGE % KNOWN;
 
 	return __atomic_load_n(warned, __ATOMIC_RELAXED) && known[n].version == softgpu_memory_version() &&
-	       (known[n].write || !write) && address >= known[n].span.start && address < known[n].span.end &&
-	       bytes <= known[n].span.end - address;
+	       known[n].view == view && (known[n].write || !write) && address >= known[n].span.start &&
+	       address < known[n].span.end && bytes <= known[n].span.end - address;
 }
 
-enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *f, bool *warned)
+enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, const char *kernel, const struct ptx_fault *f,
+				   bool *warned)
 {
 	enum ptx_stray verdict = PTX_STRAY_FAULTS;
 
@@ -210,7 +215,7 @@ enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *f
 	if (softgpu_device()->bounds == SOFTGPU_BOUNDS_CHECK) {
 		note_check(kernel, f);
 		verdict = PTX_STRAY_IS_DROPPED;
-	} else if (passes(f)) {
+	} else if (passes(context, f)) {
 		if (!*warned)
 			warn(kernel, f);
 		__atomic_store_n(warned, true, __ATOMIC_RELAXED);

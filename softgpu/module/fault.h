@@ -13,15 +13,16 @@ void softgpu_fault_report(const char *kernel, const struct ptx_fault *fault);
 
 /*
  * Whether an access of global memory that the kernel's map does not allow passes as one of the calling thread's did
- * before. False: softgpu_fault_judge() has to be asked. `*warned` is the kernel's. Without the lock, which it does not
- * take.
+ * before, in a context of the same softgpu_context_view(). False: softgpu_fault_judge() has to be asked. `*warned` is
+ * the kernel's. Without the lock, which it does not take.
  */
-bool softgpu_fault_is_known(const bool *warned, uint64_t address, uint64_t bytes, bool write);
+bool softgpu_fault_is_known(const bool *warned, uint64_t view, uint64_t address, uint64_t bytes, bool write);
 
 /*
  * What becomes of an access that is not allowed, by VCUDA_CPU_BOUNDS. `*warned` is the kernel's: the first one that
  * passes is logged. Without the lock; any thread.
  */
-enum ptx_stray softgpu_fault_judge(const char *kernel, const struct ptx_fault *fault, bool *warned);
+enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, const char *kernel, const struct ptx_fault *fault,
+				   bool *warned);
 
 #endif

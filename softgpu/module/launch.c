@@ -28,6 +28,7 @@ struct launch {
 	struct ptx_launch ptx;
 	struct softgpu_timer timer;
 	struct softgpu_map *map; /* taken when the kernel starts, as the textures are */
+	uint64_t view;           /* softgpu_context_view() at that time */
 	struct softgpu_texture_map *textures;
 	struct CUmod_st *module;
 	uint64_t reserved; /* of the memory of blocks, for all blocks of a cooperative launch */
@@ -51,7 +52,8 @@ static bool launch_start(struct softgpu_op *op)
 	struct launch *l = (struct launch *)op;
 
 	softgpu_timer_start(&l->timer, op->stream->context);
-	l->map = softgpu_map_get();
+	l->map = softgpu_map_get(op->stream->context);
+	l->view = softgpu_context_view(op->stream->context);
 	if (!l->map || !softgpu_texture_map_get(op->stream->context, &l->textures)) {
 		softgpu_context_fail(op->stream->context, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
@@ -124,12 +126,14 @@ static enum ptx_stray stray(void *device, const struct ptx_fault *fault)
 {
 	const struct launch *l = device;
 
-	return softgpu_fault_judge(l->name, fault, l->warned);
+	return softgpu_fault_judge(l->op.stream->context, l->name, fault, l->warned);
 }
 
 static bool is_known_stray(void *device, uint64_t address, uint64_t bytes, bool write)
 {
-	return softgpu_fault_is_known(((const struct launch *)device)->warned, address, bytes, write);
+	const struct launch *l = device;
+
+	return softgpu_fault_is_known(l->warned, l->view, address, bytes, write);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)

@@ -147,7 +147,13 @@ static CUresult place(void *owner, uint32_t index, uint64_t address, size_t byte
 	const struct ptx_variable *variable;
 	struct softgpu_managed *managed;
 	CUresult result = find(owner, index, &managed, &variable);
-	struct softgpu_range range = {address, 0, NULL, SOFTGPU_HOST, true, true, NULL, 0, 0};
+	struct softgpu_range range = {
+		.start = address,
+		.kind = SOFTGPU_HOST,
+		.reads = SOFTGPU_ALL_DEVICES,
+		.writes = SOFTGPU_ALL_DEVICES,
+		.copy_writes = true,
+	};
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "options/cache-folder.h"
 #include "options/options.h"
+#include "protocol/cpu-devices.h"
 #include "protocol/ipc/arbiter.h"
 #include "protocol/ipc/ledger.h"
 #include "options/quotas.h"
@@ -506,6 +507,15 @@ static void set_option(struct daemon_options *options, int option, char *value)
 	}
 }
 
+/* Workers take the variable from vcudad's environment. */
+static void check_cpu_devices(const struct daemon_options *options)
+{
+	const char *text = getenv("VCUDA_CPU_DEVICES");
+
+	if (strcmp(options->backend, "cuda") && !vcuda_cpu_devices(text))
+		fail("VCUDA_CPU_DEVICES=%s: " VCUDA_CPU_DEVICES_ADVICE, text);
+}
+
 void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 {
 	int option;
@@ -555,6 +565,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 		fail("--min-device-memory: more than --overcommit; give the size of the device's memory that all VMs "
 		     "have "
 		     "together, e.g. --overcommit 16G");
+	check_cpu_devices(options);
 	check_worker_user(options);
 	if (!*options->name)
 		choose_name(options);

@@ -68,7 +68,8 @@ void daemon_worker_table_ends(pid_t worker)
 static void empty(struct vcuda_worker_table_slot *slot)
 {
 	atomic_store(&slot->computes, 0);
-	atomic_store(&slot->bytes, 0);
+	for (unsigned int i = 0; i < VCUDA_CPU_DEVICES_MOST; i++)
+		atomic_store(&slot->bytes[i], 0);
 	atomic_store(&slot->ends, 0);
 	atomic_store(&slot->worker, 0);
 }

@@ -33,6 +33,14 @@ static uint64_t find(const struct backend_process *all, int count, const struct 
 	return 0;
 }
 
+static bool has_memory(const struct vcuda_worker_table_slot *slot)
+{
+	for (unsigned int i = 0; i < VCUDA_CPU_DEVICES_MOST; i++)
+		if (atomic_load(&slot->bytes[i]))
+			return true;
+	return false;
+}
+
 static void list(struct vcuda_args_vcudaProcesses *a, const struct backend_process *host, int host_count,
 		 bool counted)
 {
@@ -40,12 +48,12 @@ static void list(struct vcuda_args_vcudaProcesses *a, const struct backend_proce
 	unsigned int at = 0;
 
 	for (a->count = 0; a->count < a->room && (slot = worker_table_next(&at));) {
-		uint64_t bytes = counted          ? atomic_load(&slot->bytes)
+		uint64_t bytes = counted          ? atomic_load(&slot->bytes[a->dev])
 				 : host_count < 0 ? UINT64_MAX
 						  : find(host, host_count, slot);
 
-		/* 0 with a GPU: its memory is on another one. */
-		if (!counted && !bytes)
+		/* Its memory is on another device, as with a GPU each process has some. */
+		if (!bytes && (!counted || has_memory(slot)))
 			continue;
 		a->pids[a->count] = slot->pid;
 		a->bytes[a->count++] = bytes;
@@ -60,6 +68,8 @@ CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args
 
 	if (!a->room || a->room > VCUDA_PROCESSES)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_cuda(s) && (a->dev < 0 || a->dev >= VCUDA_CPU_DEVICES_MOST))
+		return CUDA_ERROR_INVALID_DEVICE;
 	if (is_cuda(s)) {
 		host = calloc(HOST_PROCESSES, sizeof(*host));
 		if (host && s->ops->cuDeviceGetPCIBusId &&

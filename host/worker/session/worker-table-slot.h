@@ -17,7 +17,10 @@ void worker_table_join(bool local, pid_t pid);
 /* The guest process was restored, and has this number from now on. */
 void worker_table_renumber(pid_t pid);
 
-/* Where this worker's device memory is counted; a place of no consequence where it has no slot. */
+/*
+ * Where this worker's memory of each of VCUDA_CPU_DEVICES_MOST devices is counted; a place of no consequence where it
+ * has no slot.
+ */
 _Atomic uint64_t *worker_table_bytes(void);
 
 /* Its guest process is gone. */

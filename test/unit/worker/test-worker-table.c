@@ -84,11 +84,13 @@ static void test_worker_table(void **state)
 	assert_int_equal(slot->pid, 1003);
 	assert_null(worker_table_next(&at));
 	worker_table_computes();
-	*worker_table_bytes() = 4096;
+	worker_table_bytes()[0] = 4096;
+	worker_table_bytes()[VCUDA_CPU_DEVICES_MOST - 1] = 8192;
 	at = 4;
 	slot = worker_table_next(&at);
 	assert_non_null(slot);
-	assert_int_equal(slot->bytes, 4096);
+	assert_int_equal(slot->bytes[0], 4096);
+	assert_int_equal(slot->bytes[VCUDA_CPU_DEVICES_MOST - 1], 8192);
 	/* One that is ending is waited for, until vcudad has emptied its slot; the own one is not. */
 	assert_false(worker_table_wait_for_ends());
 	worker_table_ends();
