@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "protocol/cpu-devices.h"
 #include "protocol/ipc/ledger.h"
 #include "session/host-memory.h"
 
@@ -221,8 +222,10 @@ static uint64_t available(unsigned int gpu)
 static uint64_t host_due(uint64_t more)
 {
 	uint64_t bytes = worker_own_memory() + atomic_load(&ledger.host.held) + more;
-	uint64_t counted = ledger.gpus[0].used - ledger.host.charged + WORKER_LEDGER_HOST_FREE;
+	uint64_t counted = WORKER_LEDGER_HOST_FREE - ledger.host.charged;
 
+	for (unsigned int i = 0; i < VCUDA_CPU_DEVICES_MOST; i++)
+		counted += ledger.gpus[i].used;
 	counted -= least(counted, atomic_load(&ledger.host.in_files));
 	return bytes > counted ? bytes - counted : 0;
 }
