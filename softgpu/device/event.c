@@ -330,6 +330,8 @@ CUresult softgpu_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUe
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!softgpu_registry_has(hStart, SOFTGPU_EVENT) || !softgpu_registry_has(hEnd, SOFTGPU_EVENT))
 		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (hStart->context->device != hEnd->context->device)
+		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
 	start = hStart->record;
 	end = hEnd->record;
 	if (!start || !end || ((hStart->flags | hEnd->flags) & CU_EVENT_DISABLE_TIMING))

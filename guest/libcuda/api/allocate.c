@@ -13,12 +13,14 @@
 static CUresult record(const struct call_options *how, CUdeviceptr address, size_t bytes, CUmemoryPool pool,
 		       CUstream stream)
 {
+	const struct libcuda_object *o = pool ? libcuda_object_find(LIBCUDA_OBJECT_POOL, pool) : NULL;
 	struct libcuda_range r = {
 		.start = address,
 		.bytes = bytes,
 		.kind = LIBCUDA_RANGE_DEVICE,
 		.context = libcuda_request_context(how),
 		.owner = (uintptr_t)pool,
+		.pool_device = o ? o->device : libcuda_request_context(how)->device,
 	};
 
 	if (libcuda_range_add(&r))

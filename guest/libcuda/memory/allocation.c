@@ -177,6 +177,7 @@ CUresult libcuda_allocation_map(CUmemGenericAllocationHandle handle, uint64_t st
 	c = find_any(handle);
 	if (c) {
 		*m = (struct mapping){.place = {.start = start, .bytes = bytes, .is_host = c->made.memory}, .of = c};
+		m->place.device = c->made.memory ? 0 : c->made.location.id;
 		add_mapping(m);
 		m = NULL;
 	}

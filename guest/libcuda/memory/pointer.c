@@ -122,6 +122,15 @@ static CUmemoryPool pool_of(const struct libcuda_range *r)
 	return r->kind == LIBCUDA_RANGE_DEVICE ? (CUmemoryPool)(uintptr_t)r->owner : NULL;
 }
 
+static CUdevice device_of(const struct place *p)
+{
+	if (p->r.kind == LIBCUDA_RANGE_RESERVED)
+		return p->m.device;
+	if (p->r.kind == LIBCUDA_RANGE_DEVICE && pool_of(&p->r))
+		return p->r.pool_device;
+	return p->r.context ? p->r.context->device : 0;
+}
+
 static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 {
 	const struct libcuda_range *r = &p->r;
@@ -143,7 +152,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		return r->id;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		return r->context ? (uint32_t)r->context->device : 0;
+		return (uint32_t)device_of(p);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		return r->kind == LIBCUDA_RANGE_POOLED && !p->for_device ? 0 : r->start;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:

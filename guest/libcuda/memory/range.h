@@ -51,6 +51,7 @@ struct libcuda_range {
 	enum client_mapping_release pages; /* what these are */
 	struct libcuda_context *context;
 	uint64_t owner; /* of a variable: id of its module or library; of device memory: its pool, where that is known */
+	CUdevice pool_device; /* of such a pool */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
 	struct libcuda_advice advice;
