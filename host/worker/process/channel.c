@@ -443,6 +443,8 @@ static int create_mapping(struct worker_session *s, const struct request *q)
 	return err;
 }
 
+#define PAGE_BYTES 4096u
+
 /*
  * local: memory that the guest process shares with others already. On a tmpfs nothing is ever waited for; if the file
  * is cut short under us, this worker ends, and with it that guest process alone.
@@ -452,6 +454,7 @@ static int adopt_mapping(struct worker_session *s, const struct request *q)
 	struct worker_mapping_extent e = {.offset = q->m.offset, .length = q->m.length};
 	struct statfs fs;
 	struct stat file;
+	uint64_t bytes;
 
 	if (q->fd_count != 1)
 		return -EPROTO;
@@ -460,7 +463,9 @@ static int adopt_mapping(struct worker_session *s, const struct request *q)
 		return -errno;
 	if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode))
 		return -EOPNOTSUPP;
-	if (e.length > (uint64_t)file.st_size || e.offset > (uint64_t)file.st_size - e.length)
+	/* The file's last page is there as a whole. */
+	bytes = ((uint64_t)file.st_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	if (e.length > bytes || e.offset > bytes - e.length)
 		return -EFAULT;
 	return worker_mapping_add(s->mappings, q->m.address, e.length, 0, q->m.flags & VCUDA_MAP_WRITABLE, true, &e, 1);
 }

@@ -132,6 +132,28 @@ static uint8_t *shared(void)
 	return p;
 }
 
+/* The file ends within its last page, as NCCL's do. */
+static void partial_page(void)
+{
+	const size_t bytes = BYTES - PAGE + 4;
+	int fd = memfd_create("partial", 0);
+	uint8_t *p;
+
+	probe_begin("layout", "file that ends within a page");
+	EXPECT(ftruncate(fd, (off_t)bytes) == 0);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	for (unsigned int flags = 0; flags < 4; flags++) {
+		OK(cuMemHostRegister_v2(p, bytes, flags));
+		probe_use(p, bytes);
+		OK(cuMemHostUnregister(p));
+	}
+	OK(cuMemHostRegister_v2(p + BYTES - 2 * PAGE, PAGE + 4, 0));
+	probe_use(p + BYTES - 2 * PAGE, PAGE + 4);
+	OK(cuMemHostUnregister(p + BYTES - 2 * PAGE));
+	munmap(p, bytes);
+}
+
 void probe_layouts(void)
 {
 	uint8_t *heap = malloc(BYTES);
@@ -145,6 +167,7 @@ void probe_layouts(void)
 	try_all(shared(), "shared");
 	try_all(zeroed, "zeroed");
 	try_all(initialised, "initialised");
+	partial_page();
 	on_stack("stack");
 	EXPECT(pthread_create(&thread, NULL, on_other_stack, context) == 0 && pthread_join(thread, NULL) == 0);
 }
