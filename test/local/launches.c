@@ -3,6 +3,8 @@
  * Many launches in a row, of which a GPU's back end makes all but the first by graphs that it keeps: they are what they
  * were called with, in order, and fail as launches do.
  */
+#include <stddef.h>
+
 #include "api.h"
 
 enum { MANY = 300, WORDS = 1024 };
@@ -196,6 +198,40 @@ static void errors(CUstream stream)
 	GIVES(launch(shape, 1, 1, 0, stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* Packed parameters, of which the program gives the last one in part: NCCL does. Also in a graph. */
+static void with_part_of_parameters(CUstream stream)
+{
+	struct {
+		CUdeviceptr p;
+		uint32_t at, beyond;
+	} packed = {memory, 3, 77};
+	size_t bytes = offsetof(__typeof__(packed), beyond) + 4;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+	CUfunction wide = function("wide"), shape = function("shape");
+	uint32_t words[WORDS];
+	CUgraphExec exec;
+	CUgraph graph;
+
+	clear();
+	OK(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+	OK(cuLaunchKernel(shape, 2, 1, 1, 32, 1, 1, 0, stream, NULL, extra));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	packed.at = 5;
+	OK(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+	OK(cuLaunchKernel(shape, 1, 1, 1, 32, 1, 1, 0, stream, NULL, extra));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	read_all(words);
+	bytes -= 4;
+	GIVES(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+	/* The word that `wide` stores is not given. */
+	CHECK(words[3] >= 64 && words[5] >= 32);
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -214,6 +250,7 @@ int main(void)
 	across_unloads(stream);
 	with_clusters(stream);
 	many_streams();
+	with_part_of_parameters(stream);
 	errors(stream);
 	printf("launches: passed\n");
 	return 0;

@@ -61,8 +61,22 @@ static bool is_too_large(const struct libcuda_launch *l, const struct libcuda_fu
 	       l->block[0] * l->block[1] * l->block[2] > (unsigned int)limit;
 }
 
-/* `extra` is a list of keys and values: the application has packed the parameters itself. */
-static CUresult find_packed(void **extra, uint32_t wanted, const uint8_t **params)
+/* Where the last parameter begins. */
+static uint32_t last_offset(const vcuda_function_info *info)
+{
+	uint32_t last = 0;
+
+	for (uint32_t i = 0; i < info->param_count; i++)
+		last = info->params[i].offset > last ? info->params[i].offset : last;
+	return last;
+}
+
+/*
+ * `extra` is a list of keys and values: the application has packed the parameters itself. *bytes: how many bytes of
+ * them it gives. The last parameter may lack bytes: NCCL's kernels have one of 4096, of which NCCL gives those that the
+ * kernel reads.
+ */
+static CUresult find_packed(void **extra, const vcuda_function_info *info, const uint8_t **params, size_t *bytes)
 {
 	const size_t *size = NULL;
 
@@ -75,7 +89,9 @@ static CUresult find_packed(void **extra, uint32_t wanted, const uint8_t **param
 		else
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	return !wanted || (*params && size && *size >= wanted) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*bytes = size && *size < info->param_bytes ? *size : info->param_bytes;
+	return !info->param_bytes || (*params && size && *size > last_offset(info)) ? CUDA_SUCCESS
+										    : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult pack(const vcuda_function_info *info, void **params, uint8_t *to)
@@ -195,6 +211,7 @@ CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcu
 	struct libcuda_function_entry *e;
 	CUresult result = libcuda_context_usable(context);
 	const uint8_t *from;
+	size_t given = 0;
 	uint8_t *to;
 	size_t room;
 
@@ -215,13 +232,13 @@ CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcu
 	if (params && e->info.param_count)
 		result = pack(&e->info, params, to);
 	else if (e->info.param_count)
-		result = find_packed(extra, e->info.param_bytes, &from);
+		result = find_packed(extra, &e->info, &from, &given);
 	if (result != CUDA_SUCCESS) {
 		free(to);
 		return result;
 	}
 	if (!params && e->info.param_count)
-		memcpy(to, from, e->info.param_bytes);
+		memcpy(to, from, given);
 	*packed = to;
 	*pointers = (void **)(to + room);
 	for (uint32_t i = 0; i < e->info.param_count; i++)
@@ -259,11 +276,24 @@ CUresult libcuda_launch_check(struct libcuda_context *context, const struct libc
 	return result == CUDA_SUCCESS ? check(l, *e, (*e)->context->device) : result;
 }
 
+/* The application gives the first `bytes` of the parameters. */
+static __attribute__((noinline)) CUresult submit_part(const struct call_options *how, const struct libcuda_launch *l,
+						      struct libcuda_function_entry *e, CUstream resolved,
+						      const uint8_t *packed, size_t bytes)
+{
+	uint8_t whole[MAX_PARAMS];
+
+	memcpy(whole, packed, bytes);
+	memset(whole + bytes, 0, e->info.param_bytes - bytes);
+	return submit(how, l, e, resolved, whole);
+}
+
 CUresult libcuda_launch_params(const struct call_options *how, const struct libcuda_launch *l,
 			       struct libcuda_function_entry *e, CUstream resolved, void **params, void **extra)
 {
 	const uint8_t *packed;
 	CUresult result;
+	size_t bytes;
 
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -273,8 +303,12 @@ CUresult libcuda_launch_params(const struct call_options *how, const struct libc
 		return submit_params(how, l, e, resolved, params);
 	if (!extra)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = find_packed(extra, e->info.param_bytes, &packed);
-	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
+	result = find_packed(extra, &e->info, &packed, &bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (bytes < e->info.param_bytes)
+		return submit_part(how, l, e, resolved, packed, bytes);
+	return submit(how, l, e, resolved, packed);
 }
 
 CUresult libcuda_launch_set_cluster(struct libcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y,
