@@ -33,7 +33,7 @@
 
 _Static_assert(ROW_WORDS * 8 + 128 <= VCUDA_REPLY_MAX, "the worker's answer fits");
 
-/* What finish() waits for. */
+/* What finish() waits for, at most twice. */
 #define LONGEST_WAIT_NS 1000000000ull
 
 /* A call or a range. */
@@ -59,6 +59,10 @@ static int8_t *places;
 static struct note *notes; /* the nth is at n % MOST_NOTES; NULL: there is no profile */
 static _Atomic uint64_t added, taken, lost;
 static _Atomic bool has_writer, is_ending, has_ended;
+
+/* Held while events are written, and not while the worker is asked, which may take long. */
+static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
+static bool has_begun; /* under `output` */
 
 /* Handles of functions are never used again. Names live as long as the process. */
 static struct {
@@ -210,6 +214,8 @@ void libcuda_profile_add_range(const struct libcuda_profile_range *range)
 void libcuda_profile_forget(void)
 {
 	pthread_mutex_init(&functions.lock, NULL);
+	pthread_mutex_init(&output, NULL);
+	has_begun = false;
 	atomic_store(&taken, atomic_load(&added));
 	atomic_store(&lost, 0);
 	atomic_store(&has_writer, false);
@@ -242,18 +248,25 @@ static unsigned int ask_worker(void)
 		/* A time within these is the same clock's. */
 		worker.offset = now >= before && now <= after ? 0 : (int64_t)(now - before - worker.shortest / 2);
 	}
+	pthread_mutex_lock(&output);
 	for (unsigned int at = 0; at + VCUDA_ACTIVITY_WORDS <= used; at += VCUDA_ACTIVITY_WORDS)
 		libcuda_profile_write_row(&words[at], worker.offset);
+	libcuda_profile_write_flush();
+	pthread_mutex_unlock(&output);
 	return used / VCUDA_ACTIVITY_WORDS;
 }
 
+/* With `output` held. */
 static void write_notes(void)
 {
+	if (!has_begun)
+		libcuda_profile_write_begin(&file);
+	has_begun = true;
 	for (uint64_t n = atomic_load(&taken);; n++) {
 		struct note *note = &notes[n % MOST_NOTES];
 
 		if (atomic_load_explicit(&note->ready, memory_order_acquire) != n + 1)
-			return;
+			break;
 		if (note->is_range) {
 			libcuda_profile_write_range(&note->range);
 			free(note->range.name);
@@ -262,15 +275,17 @@ static void write_notes(void)
 		}
 		atomic_store(&taken, n + 1);
 	}
+	libcuda_profile_write_flush();
 }
 
 static void write_round(void)
 {
+	pthread_mutex_lock(&output);
 	write_notes();
+	pthread_mutex_unlock(&output);
 	/* Answers are full while the worker has more. */
 	while (ask_worker() == ROWS)
 		continue;
-	libcuda_profile_write_flush();
 	worker.shortest += worker.shortest / 64 + 1;
 }
 
@@ -292,7 +307,6 @@ static void *write_all(void *unused)
 
 	memset(&worker, 0, sizeof(worker));
 	worker.shortest = UINT64_MAX / 2;
-	libcuda_profile_write_begin(&file);
 	while (!is_last) {
 		nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
 		is_last = atomic_load(&is_ending);
@@ -306,8 +320,18 @@ static void *write_all(void *unused)
 void libcuda_profile_finish(void)
 {
 	uint64_t end = vcuda_now_ns() + LONGEST_WAIT_NS;
+	struct timespec until;
 
 	atomic_store(&is_ending, true);
 	while (atomic_load(&has_writer) && !atomic_load(&has_ended) && vcuda_now_ns() < end)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	if (!atomic_load(&has_writer) || atomic_load(&has_ended))
+		return;
+	/* The writer waits for the worker, or for the ring, which the thread that ends the process may hold. */
+	until = vcuda_deadline(LONGEST_WAIT_NS);
+	if (pthread_mutex_clocklock(&output, CLOCK_MONOTONIC, &until))
+		return;
+	write_notes();
+	pthread_mutex_unlock(&output);
+	vcuda_log("the profile lacks the last work of the device: the worker has not answered in time");
 }

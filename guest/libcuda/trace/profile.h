@@ -54,7 +54,7 @@ void libcuda_profile_add_range(const struct libcuda_profile_range *range);
 /* In a child that was forked: the profile of the child begins. */
 void libcuda_profile_forget(void);
 
-/* Writes all that is known. Waits for that for a second at most. */
+/* Writes all that is known. Waits for the worker for a second at most. */
 void libcuda_profile_finish(void);
 
 /* The function's name, which lives as long as the process. NULL: it is not known. Thread-safe. */
