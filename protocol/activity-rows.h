@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What vcudaActivities answers: rows of four words. A row is a command that the worker has run, or the time in which
+ * The answer of vcudaActivities is rows of four words. A row is a command that the worker has run, or the time in which
  * the device ran the command's work. Rows exist while the control page's `profile` has VCUDA_PROFILE_ACTIVITIES. Times
  * are ns of the worker's monotonic clock. Rows are in no order.
  */

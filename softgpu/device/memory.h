@@ -145,7 +145,7 @@ bool softgpu_range_is_open(const struct softgpu_range *range, const struct CUctx
 uint64_t softgpu_context_view(const struct CUctx_st *context);
 
 /*
- * What kernels of a context may access, kept until that changes and for as long as a kernel uses it. NULL: no memory.
+ * The memory that kernels of a context may access, kept until that changes and while a kernel uses it. NULL: no memory.
  */
 struct softgpu_map {
 	struct ptx_memory_map map;

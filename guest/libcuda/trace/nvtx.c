@@ -416,7 +416,7 @@ static void subscribe(const struct callbacks *callbacks, enum module module, con
 			*table[i] = ours[i];
 }
 
-/* Of NVTX: `table_of` gives a table of the program's library. Returns 0 where nothing is recorded. */
+/* NVTX calls this. `table_of` gives a table of the program's library. Returns 0 where nothing is recorded. */
 int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t));
 
 VCUDA_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))

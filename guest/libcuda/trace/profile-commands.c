@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands give the device, by their number. */
+/* The work that commands give the device, by the commands' number. */
 #include "trace/profile.h"
 
 #include <stdatomic.h>

@@ -33,7 +33,7 @@
 
 _Static_assert(ROW_WORDS * 8 + 128 <= VCUDA_REPLY_MAX, "the worker's answer fits");
 
-/* What finish() waits for, at most twice. */
+/* finish() waits for so long, at most twice. */
 #define LONGEST_WAIT_NS 1000000000ull
 
 /* A call or a range. */

@@ -83,11 +83,11 @@ CUresult vcuda_handle_vcudaProcesses(struct worker_session *s, struct vcuda_args
 
 /* ---- peers ---- */
 
-/* Of NVML: nvmlGpuP2PStatus_t, nvmlGpuP2PCapsIndex_t. */
+/* NVML's nvmlGpuP2PStatus_t and nvmlGpuP2PCapsIndex_t. */
 enum { P2P_OK, P2P_NOT_SUPPORTED = 5 };
 enum p2p_capability { P2P_READ, P2P_WRITE, P2P_NVLINK, P2P_ATOMICS, P2P_PCI, P2P_CAPABILITIES };
 
-/* What CUDA says, which knows neither link. A device reaches itself. */
+/* CUDA's answer. CUDA knows neither link. A device reaches itself. */
 static int cuda_peer_status(struct worker_session *s, CUdevice dev, CUdevice peer, unsigned int capability)
 {
 	CUdevice_P2PAttribute attribute = capability == P2P_ATOMICS ? CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED

@@ -205,7 +205,7 @@ static bool make_base(struct worker_session *s, struct base *b, CUstream *stream
 
 /* ---- contexts, with the lock held ---- */
 
-/* Of the thread's command; NULL: there is no room for it. */
+/* The context of the thread's command; NULL: there is no room for it. */
 static struct activity_context *find_context(struct worker_session *s)
 {
 	uint64_t id = worker_command_context();

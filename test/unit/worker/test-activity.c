@@ -257,7 +257,7 @@ static void test_drift(void **state)
 	worker_activity_forget(&session, 1);
 }
 
-/* What has ended is known; what has not is lost; no event is used after the context's end. */
+/* Work that has ended is known, other work is lost, and no event is used after the context's end. */
 static void test_context_ends(void **state)
 {
 	uint64_t lost;
