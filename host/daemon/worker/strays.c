@@ -63,17 +63,26 @@ static pid_t next_child(struct pass *pass)
 	return child;
 }
 
-static bool has_ended(pid_t child)
+/*
+ * The list is read in parts, and changes in between: a number may be put together of two, and be that of a process that
+ * is no child. A child's number stays the child's until vcudad waits for it.
+ */
+enum state { NO_CHILD, RUNS, HAS_ENDED };
+
+static enum state look_at(pid_t child)
 {
 	siginfo_t info = {0};
 
-	return !waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | __WALL) && info.si_pid;
+	if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | __WALL))
+		return NO_CHILD;
+	return info.si_pid ? HAS_ENDED : RUNS;
 }
 
 /* One that is waited for leaves the list, and the pass may then miss its neighbour. */
 static void make_pass(bool *seen, bool *again)
 {
 	struct pass pass = {.at = 0};
+	enum state state;
 	pid_t child;
 
 	*seen = *again = false;
@@ -81,9 +90,9 @@ static void make_pass(bool *seen, bool *again)
 		if (is_earlier(child) || strays.known(child))
 			continue;
 		*seen = strays.adopts;
-		if (has_ended(child))
-			*again = true;
-		else if (strays.adopts)
+		state = look_at(child);
+		*again |= state == HAS_ENDED;
+		if (state == RUNS && strays.adopts)
 			kill(child, SIGKILL);
 	}
 }
