@@ -370,14 +370,17 @@ def signals():
     """Signals to the process that have the number of the restore thread's are the program's."""
     with detaching_daemon() as d:
         p = start(d, "signals")
-        for sent in range(1, 101):
+        sent = 0
+        # The kernel chooses the thread that takes a signal: seldom the restore thread, while others wait.
+        while sent < 100 or (sent < 10000 and not passed_on(p)):
+            sent += 1
             os.kill(p.pid, signal.SIGRTMAX - 1)
             wait_until(lambda: taken(p) >= sent, f"of {sent} signals {taken(p)} are there")
         act(d, p, "lock", SUCCESS, "checkpoint", SUCCESS)
         os.kill(p.pid, signal.SIGRTMAX - 1)
         act(d, p, "restore", SUCCESS, "unlock", SUCCESS)
-        wait_until(lambda: taken(p) >= 101, "a signal is lost")
-        check(taken(p) == 101, f"{taken(p)} signals")
+        wait_until(lambda: taken(p) > sent, "a signal is lost")
+        check(taken(p) == sent + 1, f"{taken(p)} signals")
         check(passed_on(p), "the restore thread has taken none of the signals")
         finish(p)
 
