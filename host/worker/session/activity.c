@@ -99,7 +99,8 @@ static __thread struct {
 	CUevent end;
 } running;
 
-bool worker_activity_wanted(const struct worker_session *s)
+/* Whether the guest profiles. */
+static bool is_wanted(const struct worker_session *s)
 {
 	const struct vcuda_shm *shm = s->shm;
 
@@ -351,7 +352,7 @@ void worker_activity_begin(struct worker_session *s, CUstream stream)
 	CUevent begin = NULL;
 
 	running.work = NULL;
-	if (!worker_activity_wanted(s))
+	if (!is_wanted(s))
 		return;
 	pthread_mutex_lock(&all.lock);
 	w = take_work(s);
@@ -381,12 +382,13 @@ static bool is_launch(unsigned int op)
 void worker_activity_end(struct worker_session *s, CUstream stream)
 {
 	struct work *w = running.work;
-	uint64_t now = vcuda_now_ns();
 	CUresult result;
+	uint64_t now;
 
 	if (!w)
 		return;
 	running.work = NULL;
+	now = vcuda_now_ns();
 	result = s->ops->cuEventRecordWithFlags(running.end, stream, 0);
 	pthread_mutex_lock(&all.lock);
 	/* The context may be about to end, and the place be another command's. */

@@ -17,9 +17,6 @@
 struct vcuda_command;
 struct worker_session;
 
-/* Whether the guest profiles. */
-bool worker_activity_wanted(const struct worker_session *s);
-
 /*
  * Around the calls that give the device the work of the thread's command, in `stream`, in the current context. Nothing
  * where the guest does not profile. Work is not measured within work.
