@@ -40,83 +40,80 @@ void events(void)
 	GIVES(cuEventElapsedTime(&ms, own, theirs), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Words that all devices reach: those of the host. */
-static uint32_t *make_meeting(void)
+/* The parameters of kernels that meet: words that all devices reach, those of the host, and the number of kernels. */
+struct meeting {
+	CUdeviceptr p;
+	uint32_t n, *words;
+	void *params[2];
+};
+
+static void begin_meeting(struct meeting *m)
 {
 	void *p;
 
+	open_devices();
 	OK(cuMemHostAlloc(&p, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
 	memset(p, 0, 4096);
-	return p;
+	*m = (struct meeting){(CUdeviceptr)(uintptr_t)p, (uint32_t)device_count, p, {&m->p, &m->n}};
 }
 
-static void expect_meeting(const uint32_t *words, int n)
+static void expect_meeting(const struct meeting *m)
 {
-	CHECK(words[0] == (uint32_t)n);
-	for (int i = 0; i < n; i++)
-		CHECK(words[1 + i] == (uint32_t)i + 1);
+	CHECK(m->words[0] == m->n);
+	for (uint32_t i = 0; i < m->n; i++)
+		CHECK(m->words[1 + i] == i + 1);
 }
 
 /* One cooperative launch a device, of kernels that wait for one another. */
 void cooperative(void)
 {
-	uint32_t *words, n;
-	CUdeviceptr p;
-	void *params[] = {&p, &n};
+	struct meeting m;
 
-	open_devices();
-	n = (uint32_t)device_count;
-	words = make_meeting();
-	p = (CUdeviceptr)(uintptr_t)words;
+	begin_meeting(&m);
 	for (int i = 0; i < device_count; i++) {
 		use(i);
-		OK(cuLaunchCooperativeKernel(devices[i].meet, 1, 1, 1, 1, 1, 1, 0, devices[i].stream, params));
+		OK(cuLaunchCooperativeKernel(devices[i].meet, 1, 1, 1, 1, 1, 1, 0, devices[i].stream, m.params));
 	}
 	for (int i = 0; i < device_count; i++)
 		OK(finish(i));
-	expect_meeting(words, device_count);
+	expect_meeting(&m);
 }
 
 /* The same in one call, which fails as a whole. */
 void several_launches(void)
 {
 	CUDA_LAUNCH_PARAMS all[MOST], bad[MOST];
-	uint32_t *words, n;
-	CUdeviceptr p;
-	void *params[] = {&p, &n};
+	struct meeting m;
 
-	open_devices();
-	n = (uint32_t)device_count;
-	words = make_meeting();
-	p = (CUdeviceptr)(uintptr_t)words;
+	begin_meeting(&m);
 	for (int i = 0; i < device_count; i++) {
-		all[i] = (CUDA_LAUNCH_PARAMS){devices[i].meet, 1, 1, 1, 1, 1, 1, 0, devices[i].stream, params};
+		all[i] = (CUDA_LAUNCH_PARAMS){devices[i].meet, 1, 1, 1, 1, 1, 1, 0, devices[i].stream, m.params};
 	}
 	use(0);
 	memcpy(bad, all, sizeof(all));
 	bad[1] = bad[0];
-	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, n, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
 	memcpy(bad, all, sizeof(all));
 	bad[1].hStream = NULL;
-	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, n, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
 	memcpy(bad, all, sizeof(all));
 	bad[1].gridDimX = 2;
-	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, n, 0), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuLaunchCooperativeKernelMultiDevice(all, n, 77), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(all, m.n, 77), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuLaunchCooperativeKernelMultiDevice(all, 0, 0), CUDA_ERROR_INVALID_VALUE);
-	GIVES(cuLaunchCooperativeKernelMultiDevice(all, n + 1, 0), CUDA_ERROR_INVALID_VALUE);
-	CHECK(words[0] == 0);
-	OK(cuLaunchCooperativeKernelMultiDevice(all, n, 0));
+	GIVES(cuLaunchCooperativeKernelMultiDevice(all, m.n + 1, 0), CUDA_ERROR_INVALID_VALUE);
+	CHECK(m.words[0] == 0);
+	OK(cuLaunchCooperativeKernelMultiDevice(all, m.n, 0));
 	/* After it all streams have done all of it. */
 	OK(finish(0));
-	expect_meeting(words, device_count);
-	memset(words, 0, 4096);
-	OK(cuLaunchCooperativeKernelMultiDevice(all, n,
+	expect_meeting(&m);
+	memset(m.words, 0, 4096);
+	OK(cuLaunchCooperativeKernelMultiDevice(all, m.n,
 						CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
 							CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC));
 	for (int i = 0; i < device_count; i++)
 		OK(finish(i));
-	expect_meeting(words, device_count);
+	expect_meeting(&m);
 }
 
 /* ---- graphs ---- */
