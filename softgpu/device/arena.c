@@ -66,7 +66,8 @@ static void reserve(void)
 	 * there.
 	 */
 	static const uint64_t places[] = {0x100000000000, 0x300000000000, 0x180000000000, 0x4000000000, 0};
-	uint64_t memory = softgpu_device()->memory * softgpu_device()->count, roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
+	uint64_t memory = softgpu_device()->memory * softgpu_device()->count;
+	uint64_t roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
 
 	roomy = round_up(roomy, 1u << 30);
 	enough = round_up(enough, 1u << 30);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device says of itself. Limits of launches are those of a present GPU, because programs expect them and they
- * cost nothing here. What this back end does not do is 0: clusters, shareable handles.
+ * The attributes of a device. Limits of launches are those of a present GPU, because programs expect them and they cost
+ * nothing here. Attributes of features that the software GPU lacks are 0: clusters, shareable handles.
  */
 #include "device/device.h"
 

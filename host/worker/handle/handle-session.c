@@ -128,8 +128,9 @@ CUresult vcuda_handle_vcudaHello(struct worker_session *s, struct vcuda_args_vcu
 }
 
 /*
- * No machine has this PCI domain: those of firmware are small, those of Intel's VMD begin at 0x10000. In a guest the
- * host's address may be that of another device of the guest, which programs then look for in /sys.
+ * A PCI domain that machines seldom have: those of firmware are small, those of Intel's VMD begin at 0x10000, and
+ * Hyper-V picks a number of 16 bits. In a guest the host's address may be that of another device of the guest, which
+ * programs then look for in /sys.
  */
 #define PCI_DOMAIN 0x7CDA
 
