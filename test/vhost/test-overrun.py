@@ -123,4 +123,4 @@ class Guest(Overrun):
 
 
 if __name__ == '__main__':
-    puppet.unittest.main()
+    vmm.main()

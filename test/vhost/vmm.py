@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python plays the VMM and the guest's driver: a vhost-user front end, a memfd as guest RAM, queues built by hand."""
 import array
+import ctypes
 import errno
 import faulthandler
 import mmap
@@ -19,6 +20,7 @@ import unittest
 VCUDAD = os.environ.get('VCUDAD') or 'vcudad'
 FAKE_WORKER = os.environ.get('FAKE_WORKER') or 'fake-worker'
 SANITIZED = os.environ.get('VCUDA_SANITIZED') == '1'
+PR_SET_CHILD_SUBREAPER = 36
 LIMIT = 600  # seconds, for what hangs: a busy machine may take long
 
 CONFIG_MAGIC = 0x4144554356545256
@@ -513,7 +515,24 @@ class Test(unittest.TestCase):
         self.assertTrue(wait(condition, seconds), self.daemon.log())
 
 
+def reap_orphans():
+    """Runs the rest of the test in a child process. The parent waits for all processes that lose theirs: some tests
+    leave thousands, and the first process of a container may be slow to wait for them, or may never do so."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
+    test = os.fork()
+    if not test:
+        return
+    while True:
+        pid, status = os.wait()
+        if pid == test:
+            # As a shell does for a process that a signal ends.
+            status = os.waitstatus_to_exitcode(status)
+            os._exit(status if status >= 0 else 128 - status)
+
+
 def main():
+    reap_orphans()
     for program in (VCUDAD, FAKE_WORKER):
         if not os.access(program, os.X_OK):
             print(f'{program} is missing: set VCUDAD and FAKE_WORKER', file=sys.stderr)
