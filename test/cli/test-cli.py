@@ -98,10 +98,11 @@ def unversioned():
 
 
 def alive(pid):
+    """False also for a process that has ended and that its parent has not waited for."""
     try:
-        os.kill(pid, 0)
-        return True
-    except ProcessLookupError:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
