@@ -254,6 +254,19 @@ static void set_kick(struct daemon_vhost *vhost, unsigned int index, int fd)
 	daemon_device_kick(&vhost->device, index);
 }
 
+/*
+ * The first message for a device. The VMM that unplugs its device and plugs another one in keeps the connection, and
+ * takes no memory back before.
+ */
+static int set_owner(struct daemon_vhost *vhost)
+{
+	for (unsigned int i = 0; i < VCUDA_QUEUES; i++)
+		set_kick(vhost, i, -1);
+	vhost->status = 0;
+	daemon_device_forget(&vhost->device);
+	return 0;
+}
+
 /* Ends the use of the ring; the workers are gone by now. */
 static int get_vring_base(struct daemon_vhost *vhost)
 {
@@ -379,7 +392,7 @@ static const struct {
 } requests[] = {
 	[GET_FEATURES] = {get_features, 0, true},
 	[SET_FEATURES] = {set_features, sizeof(uint64_t), false},
-	[SET_OWNER] = {nothing, 0, false},
+	[SET_OWNER] = {set_owner, 0, false},
 	[RESET_OWNER] = {nothing, 0, false},
 	[SET_MEM_TABLE] = {set_mem_table, 8, false},
 	[SET_VRING_NUM] = {set_vring_num, 8, false},
@@ -418,6 +431,7 @@ bool daemon_vhost_stops(const struct daemon_vhost *vhost)
 
 	switch (m->header.request) {
 	case GET_VRING_BASE:
+	case SET_OWNER:
 	case RESET_OWNER:
 		return true;
 	case SET_VRING_ENABLE:

@@ -49,6 +49,16 @@ class Reset(vmm.Test):
         self.stop()
         self.assertEqual([self.vmm.result(head, 0)[0] for head in heads], [ERROR['EIO'], ERROR['EPIPE'], 0])
 
+    def test_plugged_in_again(self):
+        """Over the same connection, after a stop and without one; the memory is not taken back before."""
+        self.assertEqual(self.vmm.create(1)[0][0], 0)
+        for stops in (True, False):
+            if stops:
+                self.stop()
+            self.vmm.start()
+            self.assertEqual(self.daemon.workers(), [])
+            self.assertEqual(self.vmm.create(1)[0][0], 0)
+
     def test_system_reset(self):
         for _ in range(5):
             self.assertEqual(self.vmm.create(1)[0][0], 0)

@@ -22,7 +22,8 @@ SCRIPTS = os.path.join(HERE, "../../scripts")
 sys.path.insert(0, os.path.join(HERE, "../local"))
 from harness import LIMIT, check, children, wait_until  # noqa: E402
 
-DEVICE = "vhost-user-test-device-pci,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda"
+# Behind a port the device can be unplugged.
+DEVICE = "vhost-user-test-device-pci,id=vcuda,bus=vcport,virtio-id=38,num_vqs=3,vq_size=128,config_size=64,chardev=cuda"
 
 # The kernel's messages have a line of their own. PORT is the shell's.
 INIT = """#!/bin/busybox sh
@@ -124,7 +125,7 @@ class Machine:
              "-serial", "file:" + self.path("kernel.log"), "-chardev", f"socket,id=shell,fd={shell.fileno()}",
              "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=shell",
              "-chardev", f"socket,id=monitor,fd={monitor.fileno()}", "-qmp", "chardev:monitor",
-             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", DEVICE, *devices,
+             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", "pcie-root-port,id=vcport,chassis=9", "-device", DEVICE, *devices,
              "-kernel", image, "-initrd", initrd, "-append",
              "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on rdinit=/test-init"],
             "qemu.log", pass_fds=(shell.fileno(), monitor.fileno()))
@@ -236,8 +237,8 @@ class Machine:
     def workers(self):
         return children(self.daemon.pid)
 
-    def qmp(self, command):
-        self.monitor.sendall(json.dumps({"execute": command}).encode())
+    def qmp(self, command, **arguments):
+        self.monitor.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())
         while True:
             reply = json.loads(self.replies.readline())
             if "event" not in reply:

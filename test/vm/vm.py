@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from machine import HERE, Machine, parts
+from machine import DEVICE, HERE, Machine, parts
 from faults import TIMES, inventory, settled, wait_until_same
 from harness import check, resident_kib, wait_until
 
@@ -74,6 +74,7 @@ def vm_run(kernel):
     r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--stats", "--", "sh", "-c", script, vcuda, oldest, *paths],
                        capture_output=True, text=True, check=False)
     check(r.returncode == 7, f"vcuda vm run ended with {r.returncode}:\n{r.stdout}{r.stderr}")
+    check("daemon said" not in r.stderr, f"a program that fails is told of a daemon that has nothing to say:\n{r.stderr}")
     check(r.stdout.startswith("GPU 0: vCUDA Software GPU"), f"vcuda smi in the VM:\n{r.stdout}")
     said, *outputs = r.stdout.split("== ")
     check(said.endswith("\nruntime: passed\n") and len(outputs) == len(paths), r.stdout)
@@ -314,6 +315,21 @@ def reload(vm):
         next_works(vm)
 
 
+def unplug(vm):
+    """The device is unplugged under an open context, and plugged in again."""
+    for _ in range(2):
+        process = vm.steady()
+        vm.qmp("device_del", id="vcuda")
+        status, out = vm.end_of(process)
+        check(status == CUDA_ERROR, f"the device was unplugged: the process ended with {status}: {out}")
+        vm.run("while test -e /dev/vcuda; do usleep 20000; done")
+        wait_until(lambda: not vm.workers(), "a worker outlives the device")
+        driver, *properties = DEVICE.split(",")
+        vm.qmp("device_add", driver=driver, **{name: int(value) if value.isdigit() else value for name, value in (p.split("=") for p in properties)})
+        vm.run("until test -e /dev/vcuda; do usleep 20000; done")
+        next_works(vm)
+
+
 def reboot(vm):
     """The guest reboots, panics and is reset under open contexts; vcudad has afterwards what it had before. VCUDA_TEST_TIMES: loops."""
     next_works(vm)
@@ -439,7 +455,7 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, reboot, killed, pause, registration, host_memory, descriptors)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, unplug, reboot, killed, pause, registration, host_memory, descriptors)}
 
 
 def nothing_left(vm):
