@@ -34,6 +34,12 @@
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |                  \
 	 LANDLOCK_ACCESS_FS_MAKE_SOCK)
 
+/* In a folder that the VM may write to: no device nodes. */
+#define FS_WRITABLE (FS_RIGHTS & ~(uint64_t)(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK))
+
+/* Since Linux 5.19: names that move from one folder to another. Without it programs copy. */
+#define FS_REFER (1ULL << 13)
+
 static bool allow_at(int ruleset, int directory, const char *path, uint64_t rights)
 {
 	/* A link is not followed: it could lead into /proc. */
@@ -69,11 +75,11 @@ static bool allow_reading(int ruleset)
 	return allow_at(ruleset, AT_FDCWD, "/", LANDLOCK_ACCESS_FS_READ_DIR);
 }
 
-bool landlock_enter(const char *directory, struct view_attempt *attempt)
+bool landlock_enter(const char *directory, const char *writable, struct view_attempt *attempt)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	uint64_t truncate = abi >= 3 ? FS_TRUNCATE : 0;
-	struct landlock_ruleset_attr attributes = {.handled_access_fs = FS_RIGHTS | truncate};
+	uint64_t truncate = abi >= 3 ? FS_TRUNCATE : 0, refer = abi >= 2 ? FS_REFER : 0;
+	struct landlock_ruleset_attr attributes = {.handled_access_fs = FS_RIGHTS | truncate | refer};
 	int ruleset;
 
 	if (abi < 1)
@@ -81,6 +87,7 @@ bool landlock_enter(const char *directory, struct view_attempt *attempt)
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
 	if (ruleset < 0 || !allow_reading(ruleset) ||
 	    !allow_at(ruleset, AT_FDCWD, directory, FS_OWN_DIRECTORY | truncate) ||
+	    (writable && !allow_at(ruleset, AT_FDCWD, writable, FS_WRITABLE | truncate | refer)) ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_landlock_restrict_self, ruleset, 0))
 		return view_refused(attempt, VIEW_LANDLOCK);
 	close(ruleset);

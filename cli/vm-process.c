@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three processes of a VM. Each has a process group of its own (an interrupt from the terminal reaches only us,
+ * The processes of a VM. Each has a process group of its own (an interrupt from the terminal reaches only us,
  * and we end them in order) and dies with us.
  */
 #include <errno.h>
@@ -21,7 +21,8 @@
 #include "vm-view.h"
 #include "vm.h"
 
-static const char *const names[VM_PROCESSES + 1] = {"vcudad", "virtiofsd", "qemu", "kernel"};
+static const char *const names[VM_PROCESSES + 1] = {"vcudad",      "virtiofsd",   "qemu",        "virtiofsd-0",
+						    "virtiofsd-1", "virtiofsd-2", "virtiofsd-3", "kernel"};
 
 void vm_log_path(const struct vm *vm, enum vm_process process, char *path, size_t size)
 {
@@ -50,7 +51,8 @@ static void become_child(const struct vm *vm, enum vm_process process, pid_t par
 	dup2(log, STDERR_FILENO);
 }
 
-static pid_t start(struct vm *vm, enum vm_process process, bool (*setup)(const struct vm *), char *const argv[])
+static pid_t start(struct vm *vm, enum vm_process process, bool (*setup)(const struct vm *, enum vm_process),
+		   char *const argv[])
 {
 	pid_t parent = getpid(), child = fork();
 
@@ -61,7 +63,7 @@ static pid_t start(struct vm *vm, enum vm_process process, bool (*setup)(const s
 	if (child)
 		return child;
 	become_child(vm, process, parent);
-	if (setup && !setup(vm))
+	if (setup && !setup(vm, process))
 		_exit(127);
 	execv(argv[0], argv);
 	fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
@@ -133,7 +135,7 @@ static bool await_socket(struct vm *vm, enum vm_process process, const char *soc
 }
 
 /* In the child: the guest's library obeys the variable. */
-static bool leave_devices_to_guest(const struct vm *vm)
+static bool leave_devices_to_guest(const struct vm *vm, enum vm_process process)
 {
 	return !unsetenv("CUDA_VISIBLE_DEVICES");
 }
@@ -188,43 +190,71 @@ bool vm_start_daemon(struct vm *vm)
 	return start(vm, VM_DAEMON, leave_devices_to_guest, argv) > 0 && await_socket(vm, VM_DAEMON, "cuda.sock");
 }
 
+static const char *writable(const struct vm *vm, enum vm_process process)
+{
+	return process == VM_SHARE ? NULL : vm->options->writable[process - VM_WRITABLE];
+}
+
 /* In the child. vm_share_try() has done the same before, so a refusal here means that something has changed. */
-static bool enter_view(const struct vm *vm)
+static bool enter_view(const struct vm *vm, enum vm_process process)
 {
 	struct view_attempt attempt;
 	char refused[256];
 
 	/* A directory that the caller has left open is in a mount that stays writable. */
 	syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
-	if (view_enter(vm->directory, vm->options->unprivileged, &attempt))
+	if (view_enter(vm->directory, writable(vm, process), vm->options->unprivileged, &attempt))
 		return true;
 	refusal_describe(&attempt, refused, sizeof(refused));
 	fprintf(stderr, "%s.\n", refused);
 	return false;
 }
 
+static bool start_virtiofsd(struct vm *vm, enum vm_process process, const char *socket_name)
+{
+	const char *folder = writable(vm, process);
+	char socket_path[128], shared[VM_PATH + 128];
+	char *argv[] = {vm->parts.virtiofsd, "--socket-path", socket_path, "--shared-dir", shared,
+			"--no-announce-submounts", "--cache", "auto", "--log-level", "error", "--sandbox",
+			(char *)vm->share.sandbox,
+			/* A device node would be this machine's device, for whoever comes by it there. */
+			folder ? "--modcaps=-mknod" : "--readonly", NULL};
+
+	snprintf(socket_path, sizeof(socket_path), "%s/%s", vm->directory, socket_name);
+	if (vm->options->unprivileged)
+		snprintf(shared, sizeof(shared), "%s", folder ? folder : "/");
+	else
+		snprintf(shared, sizeof(shared), "%s/view%s", vm->directory, folder ? folder : "");
+	return start(vm, process, enter_view, argv) > 0 && await_socket(vm, process, socket_name);
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+	size_t length = strlen(folder);
+
+	return !strncmp(path, folder, length) && (!path[length] || path[length] == '/');
+}
+
 bool vm_start_share(struct vm *vm)
 {
-	char socket_path[128], view[128];
-	char *argv[] = {vm->parts.virtiofsd,
-			"--socket-path",
-			socket_path,
-			"--shared-dir",
-			vm->options->unprivileged ? "/" : view,
-			"--readonly",
-			"--no-announce-submounts",
-			"--cache",
-			"auto",
-			"--log-level",
-			"error",
-			"--sandbox",
-			(char *)vm->share.sandbox,
-			NULL};
+	char name[32], own[PATH_MAX];
 
-	snprintf(socket_path, sizeof(socket_path), "%s/share.sock", vm->directory);
-	snprintf(view, sizeof(view), "%s/view", vm->directory);
-	mkdir(view, 0700);
-	return start(vm, VM_SHARE, enter_view, argv) > 0 && await_socket(vm, VM_SHARE, "share.sock");
+	snprintf(own, sizeof(own), "%s/view", vm->directory);
+	mkdir(own, 0700);
+	if (!realpath(vm->directory, own) || !start_virtiofsd(vm, VM_SHARE, "share.sock"))
+		return false;
+	for (unsigned int i = 0; i < vm->options->writable_count; i++) {
+		/* The VM would have its own sockets and logs to write to. */
+		if (is_below(own, vm->options->writable[i])) {
+			vm_message("--rw: '%s' has the folder of this command's own files in it. TMPDIR names another.",
+				   vm->options->writable[i]);
+			return false;
+		}
+		snprintf(name, sizeof(name), "writable-%u.sock", i);
+		if (!start_virtiofsd(vm, VM_WRITABLE + i, name))
+			return false;
+	}
+	return true;
 }
 
 bool vm_uses_kvm(void)
@@ -244,12 +274,13 @@ bool vm_uses_kvm(void)
 	return kvm >= 0;
 }
 
-static bool keep_descriptors(const struct vm *vm)
+static bool keep_descriptors(const struct vm *vm, enum vm_process process)
 {
 	int i;
 
-	for (i = 0; i < 3; i++)
-		fcntl(vm->guest_ports[i], F_SETFD, 0);
+	for (i = 0; i < VM_PORTS; i++)
+		if (vm->guest_ports[i] >= 0)
+			fcntl(vm->guest_ports[i], F_SETFD, 0);
 	fcntl(vm->initrd, F_SETFD, 0);
 	return true;
 }
@@ -272,16 +303,19 @@ static void add(struct arguments *arguments, const char *format, ...)
 
 static void add_ports(const struct vm *vm, struct arguments *arguments)
 {
-	static const char *const port_names[] = {"out", "err", "report"};
+	static const char *const port_names[VM_PORTS] = {"out", "err", "report", "in", "control", "terminal"};
 	int i;
 
 	add(arguments, "-device");
-	add(arguments, "virtio-serial-pci,max_ports=4");
-	for (i = 0; i < 3; i++) {
+	add(arguments, "virtio-serial-pci,max_ports=8");
+	for (i = 0; i < VM_PORTS; i++) {
+		if (vm->guest_ports[i] < 0)
+			continue;
 		add(arguments, "-chardev");
 		add(arguments, "socket,id=%s,fd=%d", port_names[i], vm->guest_ports[i]);
 		add(arguments, "-device");
-		add(arguments, "virtserialport,chardev=%s,name=vcuda.%s", port_names[i], port_names[i]);
+		add(arguments, "%s,chardev=%s,name=vcuda.%s", i == VM_TERMINAL ? "virtconsole" : "virtserialport",
+		    port_names[i], port_names[i]);
 	}
 }
 
@@ -291,6 +325,12 @@ static void add_vhost(const struct vm *vm, struct arguments *arguments, bool dev
 	add(arguments, "socket,id=share,path=%s/share.sock", vm->directory);
 	add(arguments, "-device");
 	add(arguments, "vhost-user-fs-pci,chardev=share,tag=vcuda-root,queue-size=1024");
+	for (unsigned int i = 0; i < vm->options->writable_count; i++) {
+		add(arguments, "-chardev");
+		add(arguments, "socket,id=writable-%u,path=%s/writable-%u.sock", i, vm->directory, i);
+		add(arguments, "-device");
+		add(arguments, "vhost-user-fs-pci,chardev=writable-%u,tag=vcuda-writable-%u", i, i);
+	}
 	if (!device)
 		return;
 	add(arguments, "-chardev");
@@ -304,6 +344,12 @@ static void add_machine(const struct vm *vm, struct arguments *arguments, bool d
 {
 	const struct vm_options *options = vm->options;
 	bool kvm = vm_uses_kvm();
+	unsigned short rows = 0, columns = 0;
+	char terminal[64] = "";
+
+	if (vm->terminal && vm_terminal_size(&rows, &columns))
+		snprintf(terminal, sizeof(terminal), " vcuda.terminal=%u,%u%s", rows, columns,
+			 vm->terminal_err ? " vcuda.terminal_err=1" : "");
 
 	add(arguments, "-nodefaults");
 	add(arguments, "-no-user-config");
@@ -329,8 +375,8 @@ static void add_machine(const struct vm *vm, struct arguments *arguments, bool d
 	add(arguments, "-initrd");
 	add(arguments, "/proc/self/fd/%d", vm->initrd);
 	add(arguments, "-append");
-	add(arguments, "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on%s",
-	    device ? " vcuda.device=1" : "");
+	add(arguments, "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on%s%s",
+	    device ? " vcuda.device=1" : "", terminal);
 }
 
 bool vm_start_qemu(struct vm *vm)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,32 +147,64 @@ static bool append_initramfs(int to, const char *path)
 	return done;
 }
 
-/* A memory file with initramfs, program and end tag, or -1. */
-int vm_program_archive(const struct vm_parts *parts, char **program, const char *end_tag)
+/* Commands of the guest's init. */
+static char *make_mounts(const struct vm_options *options, size_t *size)
 {
-	size_t size = 0;
-	char *script = make_script(program, &size);
+	char *mounts = NULL;
+	FILE *out = open_memstream(&mounts, size);
+
+	for (unsigned int i = 0; out && i < options->writable_count; i++) {
+		fprintf(out, "mount_writable vcuda-writable-%u ", i);
+		put_quoted(out, options->writable[i]);
+		fputc('\n', out);
+	}
+	if (out && !fclose(out))
+		return mounts;
+	free(mounts);
+	return NULL;
+}
+
+/* A memory file with initramfs, program and end tag, or -1. */
+int vm_program_archive(const struct vm_parts *parts, const struct vm_options *options, const char *end_tag)
+{
+	size_t size = 0, mounts_size = 0;
+	char *script = make_script(options->program, &size), *mounts = make_mounts(options, &mounts_size);
 	int fd = memfd_create("vcuda-initrd", MFD_CLOEXEC);
 	FILE *out = NULL;
 	bool done = false;
 
-	if (script && fd >= 0 && append_initramfs(fd, parts->initramfs)) {
+	if (script && mounts && fd >= 0 && append_initramfs(fd, parts->initramfs)) {
 		int copy = dup(fd);
 
 		out = copy >= 0 ? fdopen(copy, "w") : NULL;
 	}
 	if (out) {
 		put_member(out, "program", S_IFREG | 0755, script, size);
+		put_member(out, "mounts", S_IFREG | 0600, mounts, mounts_size);
 		/* Not on the kernel's command line, which programs may well print. */
 		put_member(out, "end-tag", S_IFREG | 0600, end_tag, strlen(end_tag));
 		put_member(out, "TRAILER!!!", 0, "", 0);
 		done = !fclose(out);
 	}
 	free(script);
+	free(mounts);
 	if (done)
 		return fd;
 	vm_message("the initramfs cannot be made: %s.", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
+}
+
+int vm_program_check(const char *name)
+{
+	char path[PATH_MAX];
+	int error;
+
+	/* The VM has a /run of its own. */
+	if (!strncmp(name, "/run/", 5) || cli_program_find(name, path, sizeof(path)))
+		return 0;
+	error = errno;
+	vm_message("'%s' cannot be run: %s.", name, strerror(error));
+	return error == ENOENT ? 127 : 126;
 }

@@ -95,6 +95,8 @@ static const char *refused_action(enum view_step step)
 		return "mounts in a namespace are refused (mount --rbind /)";
 	case VIEW_READ_ONLY:
 		return "mounts cannot be made read-only (mount_setattr)";
+	case VIEW_WRITABLE:
+		return "the folder of --rw cannot be made writable in a namespace (mount --rbind, mount_setattr)";
 	case VIEW_HIDE:
 		return "mounts in a namespace are refused (mount -t tmpfs)";
 	case VIEW_LANDLOCK:

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies what the program wrote, up to the end tag that the guest's init writes behind it. */
+/* Copies the program's output, up to the end tag that the guest's init writes behind it, and the program's input. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "vm.h"
@@ -55,4 +57,51 @@ bool vm_stream_pump(struct vm_stream *stream)
 	}
 	stream_write(stream, stream->held - stream_doubtful(stream));
 	return true;
+}
+
+short vm_input_events(const struct vm_input *input)
+{
+	return input->ended || input->held ? 0 : POLLIN;
+}
+
+short vm_input_port_events(const struct vm_input *input)
+{
+	return input->held ? POLLOUT : 0;
+}
+
+static void input_read(struct vm_input *input)
+{
+	ssize_t got = read(input->from, input->buffer, sizeof(input->buffer));
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	input->at = 0;
+	input->held = got > 0 ? (size_t)got : 0;
+	if (got > 0)
+		return;
+	input->ended = true;
+	/* The other direction stays open: at a hang-up QEMU would drop bytes that it has not read yet. */
+	if (!input->to_stays_open)
+		shutdown(input->to, SHUT_WR);
+}
+
+void vm_input_pump(struct vm_input *input, short input_events)
+{
+	ssize_t sent;
+
+	if (input_events && !input->held && !input->ended)
+		input_read(input);
+	if (!input->held)
+		return;
+	sent = send(input->to, input->buffer + input->at, input->held, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (sent < 0) {
+		/* The VM has gone. */
+		input->ended = true;
+		input->held = 0;
+		return;
+	}
+	input->at += (size_t)sent;
+	input->held -= (size_t)sent;
 }

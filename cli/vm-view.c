@@ -128,6 +128,18 @@ static bool make_read_only(const char *directory, struct view_attempt *attempt)
 	       view_refused(attempt, VIEW_READ_ONLY);
 }
 
+/* Another file system below the folder stays read-only, as does the folder itself outside of the view. */
+static bool make_writable(const char *view, const char *folder, struct view_attempt *attempt)
+{
+	struct mount_attr own = {.attr_clr = MOUNT_ATTR_RDONLY};
+	char path[VM_PATH + 128];
+
+	snprintf(path, sizeof(path), "%s%s", view, folder);
+	return (!mount(path, path, NULL, MS_BIND | MS_REC, NULL) &&
+		!syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &own, sizeof(own))) ||
+	       view_refused(attempt, VIEW_WRITABLE);
+}
+
 /* The kernel's directories may be missing. */
 static bool hide(const char *view, const char *directory, bool kernels, struct view_attempt *attempt)
 {
@@ -146,7 +158,7 @@ static bool hide(const char *view, const char *directory, bool kernels, struct v
  * holds outside of the view, with two exceptions. Our directory is writable there: virtiofsd makes its socket in it.
  * /proc is read-only and not hidden: virtiofsd opens /proc/self/fd.
  */
-static bool make_view(const char *directory, struct view_attempt *attempt)
+static bool make_view(const char *directory, const char *writable, struct view_attempt *attempt)
 {
 	char view[128];
 
@@ -155,15 +167,16 @@ static bool make_view(const char *directory, struct view_attempt *attempt)
 		return false;
 	if (mount(directory, directory, NULL, MS_BIND, NULL) || mount("/", view, NULL, MS_BIND | MS_REC, NULL))
 		return view_refused(attempt, VIEW_BIND);
-	return make_read_only(directory, attempt) && hide(view, directory, false, attempt) &&
-	       hide(view, "/proc", true, attempt) && hide(view, "/sys", true, attempt) &&
-	       hide(view, "/dev", true, attempt) && hide("", "/sys", true, attempt) && hide("", "/dev", true, attempt);
+	return make_read_only(directory, attempt) && (!writable || make_writable(view, writable, attempt)) &&
+	       hide(view, directory, false, attempt) && hide(view, "/proc", true, attempt) &&
+	       hide(view, "/sys", true, attempt) && hide(view, "/dev", true, attempt) &&
+	       hide("", "/sys", true, attempt) && hide("", "/dev", true, attempt);
 }
 
-bool view_enter(const char *directory, bool unprivileged, struct view_attempt *attempt)
+bool view_enter(const char *directory, const char *writable, bool unprivileged, struct view_attempt *attempt)
 {
 	*attempt = (struct view_attempt){.refused = VIEW_DONE};
-	return unprivileged ? landlock_enter(directory, attempt) : make_view(directory, attempt);
+	return unprivileged ? landlock_enter(directory, writable, attempt) : make_view(directory, writable, attempt);
 }
 
 /* In the child, which reports through the pipe and ends. */
@@ -171,7 +184,7 @@ _Noreturn static void try_and_end(const char *directory, bool unprivileged, int 
 {
 	struct view_attempt attempt;
 
-	view_enter(directory, unprivileged, &attempt);
+	view_enter(directory, NULL, unprivileged, &attempt);
 	_exit(write(report, &attempt, sizeof(attempt)) != sizeof(attempt));
 }
 

@@ -22,6 +22,7 @@ enum view_step {
 	VIEW_ROOT,
 	VIEW_BIND,
 	VIEW_READ_ONLY,
+	VIEW_WRITABLE,
 	VIEW_HIDE,
 	VIEW_LANDLOCK,
 };
@@ -35,13 +36,16 @@ struct view_attempt {
 /* Records the step, with errno; false. */
 bool view_refused(struct view_attempt *attempt, enum view_step step);
 
-/* In the process that is to become virtiofsd, which cannot go back. The view is `directory`/view. */
-bool view_enter(const char *directory, bool unprivileged, struct view_attempt *attempt);
+/*
+ * In the process that is to become virtiofsd, which cannot go back. The view is `directory`/view. `writable`: the one
+ * folder of the view that can be written, a real path; NULL: none.
+ */
+bool view_enter(const char *directory, const char *writable, bool unprivileged, struct view_attempt *attempt);
 
 /* The same in a child process that ends afterwards, with a directory of its own. */
 bool view_try(bool unprivileged, struct view_attempt *attempt);
 
-bool landlock_enter(const char *directory, struct view_attempt *attempt);
+bool landlock_enter(const char *directory, const char *writable, struct view_attempt *attempt);
 
 void refusal_describe(const struct view_attempt *attempt, char *text, size_t size);
 /* Names only remedies that fit this machine. `offer`: `--share unprivileged` is one of them. */

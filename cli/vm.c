@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,163 +17,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The status of a run that did not get as far as the program; as env(1) and docker(1) do. */
-#define VM_FAILED 125
 #define VM_LOG_LINES 40
-
-enum vm_port { VM_OUT, VM_ERR, VM_REPORT };
 
 void vm_message(const char *format, ...)
 {
 	va_list values;
 
+	vm_terminal_leave();
 	va_start(values, format);
 	fputs("vcuda: ", stderr);
 	vfprintf(stderr, format, values);
 	fputc('\n', stderr);
 	va_end(values);
-}
-
-static int usage(FILE *out)
-{
-	fputs("usage: vcuda vm run [options] [--] PROGRAM [ARGUMENT...]\n"
-	      "       vcuda vm list | kill | set ...          (see `vcuda vm list --help`)\n"
-	      "\n"
-	      "Runs the program in a VM that sees this machine's files, read-only under a scratch layer, and has a "
-	      "CUDA device.\n"
-	      "\n"
-	      "  --backend auto|cuda|cpu  who computes: a real GPU, or the software GPU (auto: a real one if there is "
-	      "one)\n"
-	      "  --cpus N                 processors of the VM (default: this machine's, at most 4)\n"
-	      "  --memory SIZE            memory of the VM, such as 4G (default 2G)\n"
-	      "  --register-ram           large copies go at full speed, and each program in the VM reaches all of its "
-	      "memory (see `vcudad --help`)\n"
-	      "  --sandbox MODE           of the workers: strict, best-effort, log or off (see `vcudad --help`)\n"
-	      "  --kernel 6.1|6.12        which of Debian's kernels (default 6.1)\n"
-	      "  --share HOW              how the VM is kept from writing to this machine's files: namespace "
-	      "(default), "
-	      "or\n"
-	      "                           unprivileged, which needs no namespace and protects less (see "
-	      "doc/threat-model.md)\n"
-	      "  --trace                  a line for each call of the CUDA driver, on standard error (see `vcuda run "
-	      "--help`)\n"
-	      "  --stats                  a table of these calls when the program exits\n"
-	      "  --verbose                show what the daemon and QEMU say\n",
-	      out);
-	return out == stdout ? 0 : VM_FAILED;
-}
-
-static bool parse_number(const char *text, unsigned long least, unsigned long most, unsigned int *value, char **end)
-{
-	unsigned long number;
-
-	errno = 0;
-	number = strtoul(text, end, 10);
-	if (errno || *end == text || *text == '-' || number < least || number > most)
-		return false;
-	*value = (unsigned int)number;
-	return true;
-}
-
-/* MiB; a number without a unit is MiB too, as QEMU has it. */
-static bool parse_memory(const char *text, unsigned int *mib)
-{
-	char *end;
-
-	if (!parse_number(text, 1, 1 << 20, mib, &end))
-		return false;
-	if ((*end == 'G' || *end == 'g') && *mib <= 1024) {
-		*mib *= 1024;
-		end++;
-	} else if (*end == 'M' || *end == 'm') {
-		end++;
-	}
-	return !*end && *mib >= 256;
-}
-
-static bool one_of(const char *text, const char *const list[])
-{
-	for (; *list; list++)
-		if (!strcmp(text, *list))
-			return true;
-	return false;
-}
-
-static bool parse_option(int option, const char *value, struct vm_options *options)
-{
-	static const char *const backends[] = {"auto", "cuda", "cpu", "none", NULL};
-	static const char *const kernels[] = {"6.1", "6.12", NULL};
-	static const char *const shares[] = {"namespace", "unprivileged", NULL};
-	char *end;
-
-	switch (option) {
-	case 'b':
-		options->backend = value;
-		return one_of(value, backends);
-	case 'c':
-		return parse_number(value, 1, 255, &options->cpus, &end) && !*end;
-	case 'm':
-		return parse_memory(value, &options->memory_mib);
-	case 'k':
-		options->kernel = value;
-		return one_of(value, kernels);
-	case 'r':
-		options->register_ram = true;
-		return true;
-	case 'x':
-		options->sandbox = value;
-		return cli_is_sandbox(value);
-	case 'f':
-		options->unprivileged = !strcmp(value, "unprivileged");
-		return one_of(value, shares);
-	case 't':
-		return !setenv("VCUDA_TRACE", "1", 1);
-	case 's':
-		return !setenv("VCUDA_STATS", "1", 1);
-	case 'v':
-		options->verbose = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* 0, or the status to leave with, plus one. */
-static int parse(int argc, char **argv, struct vm_options *options)
-{
-	static const struct option known[] = {
-		{"backend", required_argument, NULL, 'b'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"memory", required_argument, NULL, 'm'},
-		{"kernel", required_argument, NULL, 'k'},
-		{"register-ram", no_argument, NULL, 'r'},
-		{"sandbox", required_argument, NULL, 'x'},
-		{"trace", no_argument, NULL, 't'},
-		{"stats", no_argument, NULL, 's'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"share", required_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	int option;
-
-	*options = (struct vm_options){.backend = "auto", .kernel = "6.1", .memory_mib = 2048};
-	options->cpus = processors > 4 ? 4 : processors < 1 ? 1 : (unsigned int)processors;
-	optind = 1;
-	argv[0] = "vcuda vm run";
-	while ((option = getopt_long(argc, argv, "+h", known, NULL)) != -1) {
-		if (option == 'h')
-			return usage(stdout) + 1;
-		if (option == '?')
-			return usage(stderr) + 1;
-		if (!parse_option(option, optarg, options)) {
-			vm_message("'%s' is not possible here.", optarg);
-			return usage(stderr) + 1;
-		}
-	}
-	options->program = argv + optind;
-	return *options->program ? 0 : usage(stderr) + 1;
 }
 
 static void make_end_tag(char end_tag[VM_END_TAG])
@@ -192,7 +46,9 @@ static bool make_ports(struct vm *vm)
 {
 	int i, pair[2];
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < VM_PORTS; i++) {
+		if (i == VM_TERMINAL && !vm->terminal)
+			continue;
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
 			vm_message("no sockets: %s.", strerror(errno));
 			return false;
@@ -230,10 +86,9 @@ static bool make_directory(struct vm *vm)
 
 static void remove_directory(const struct vm *vm)
 {
-	static const char *const files[] = {"share.sock", "share.sock.pid", "cuda.sock", "kernel.log",
-					    "vcudad.log", "virtiofsd.log",  "qemu.log"};
+	static const char *const files[] = {"share.sock", "share.sock.pid", "cuda.sock"};
 	char path[128];
-	size_t i;
+	unsigned int i;
 
 	if (!vm->directory[0])
 		return;
@@ -241,9 +96,27 @@ static void remove_directory(const struct vm *vm)
 		snprintf(path, sizeof(path), "%s/%s", vm->directory, files[i]);
 		unlink(path);
 	}
+	for (i = 0; i <= VM_PROCESSES; i++) {
+		vm_log_path(vm, i, path, sizeof(path));
+		unlink(path);
+	}
+	for (i = 0; i < vm->options->writable_count; i++) {
+		snprintf(path, sizeof(path), "%s/writable-%u.sock", vm->directory, i);
+		unlink(path);
+		strcat(path, ".pid");
+		unlink(path);
+	}
 	snprintf(path, sizeof(path), "%s/view", vm->directory);
 	rmdir(path);
 	rmdir(vm->directory);
+}
+
+/* The bytes of the daemon's line that it listens, which is no news. */
+static ssize_t first_line(const char *text)
+{
+	static const char listens[] = "vcudad: listening on ";
+
+	return strncmp(text, listens, sizeof(listens) - 1) ? 0 : (ssize_t)strcspn(text, "\n") + 1;
 }
 
 /* The last lines of a log, indented. */
@@ -259,7 +132,7 @@ static void show_log(const struct vm *vm, enum vm_process process, const char *t
 		ssize_t length = getdelim(&text, &size, '\0', log);
 
 		fclose(log);
-		if (length > 0) {
+		if (length > 0 && length > (process == VM_DAEMON ? first_line(text) : 0)) {
 			vm_message("%s", title);
 			for (line = text + length; line > text && lines <= VM_LOG_LINES; line--)
 				lines += line[-1] == '\n' && line != text + length;
@@ -275,6 +148,8 @@ static void show_logs(const struct vm *vm)
 {
 	show_log(vm, VM_QEMU, "QEMU said:");
 	show_log(vm, VM_SHARE, "virtiofsd said:");
+	for (unsigned int i = 0; i < vm->options->writable_count; i++)
+		show_log(vm, VM_WRITABLE + i, "virtiofsd of --rw said:");
 	show_log(vm, VM_DAEMON, "the daemon said:");
 	show_log(vm, VM_PROCESSES, "the last lines of the VM's kernel log:");
 }
@@ -286,7 +161,8 @@ static void show_logs(const struct vm *vm)
  */
 static int reap(struct vm *vm)
 {
-	static const char *const what[VM_PROCESSES] = {"the daemon", "virtiofsd", "the VM"};
+	static const char *const what[VM_PROCESSES] = {
+		[VM_DAEMON] = "the daemon", [VM_SHARE] = "virtiofsd", [VM_QEMU] = "the VM"};
 	int status, culprit = -1, i;
 	char how[32] = "";
 
@@ -304,21 +180,67 @@ static int reap(struct vm *vm)
 	}
 	if (culprit < 0)
 		return -1;
-	vm_message("%s ended before the program did (%s).", what[culprit], how);
+	vm_message("%s ended before the program did (%s).", what[culprit] ? what[culprit] : "virtiofsd of --rw", how);
 	show_logs(vm);
 	return VM_FAILED;
 }
 
+/* A line for the guest's init. A guest that does not read them misses them. */
+static void tell_guest(const struct vm *vm, const char *word, unsigned int first, unsigned int second)
+{
+	char line[64];
+	int length = snprintf(line, sizeof(line), "%s %u %u\n", word, first, second);
+
+	if (send(vm->ports[VM_CONTROL], line, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
+}
+
+static void tell_size(const struct vm *vm)
+{
+	unsigned short rows, columns;
+
+	if (vm->terminal && vm_terminal_size(&rows, &columns))
+		tell_guest(vm, "size", rows, columns);
+}
+
+/* The program gets the signal, as it would here. While there is no program the VM ends. */
 static int read_signal(struct vm *vm, int signals)
 {
 	struct signalfd_siginfo info;
 
 	if (read(signals, &info, sizeof(info)) != sizeof(info))
 		return -1;
-	return info.ssi_signo == SIGCHLD ? reap(vm) : 128 + (int)info.ssi_signo;
+	switch (info.ssi_signo) {
+	case SIGCHLD:
+		return reap(vm);
+	case SIGCONT:
+		/* The shell that stopped this process has set the terminal to its own mode. */
+		if (vm->terminal && vm->begun && vm_terminal_is_ours())
+			vm_terminal_enter();
+		tell_size(vm);
+		return -1;
+	case SIGWINCH:
+		tell_size(vm);
+		return -1;
+	}
+	if (!vm->begun)
+		return 128 + (int)info.ssi_signo;
+	/* A key of the terminal sends it to a group of processes. */
+	tell_guest(vm, "signal", info.ssi_signo, info.ssi_code == SI_KERNEL);
+	return -1;
 }
 
-/* "exit STATUS" or "fail SENTENCE", in one line: -1 while it is not complete. */
+static void begin(struct vm *vm)
+{
+	vm->begun = true;
+	if (vm->terminal)
+		vm_terminal_enter();
+	tell_size(vm);
+}
+
+/*
+ * "begun", then "exit STATUS"; or "fail SENTENCE" at any time. Each is a line. -1 while the status is not known.
+ */
 static int read_report(struct vm *vm, char *report, size_t size)
 {
 	size_t length = strlen(report);
@@ -326,7 +248,11 @@ static int read_report(struct vm *vm, char *report, size_t size)
 
 	if (got > 0)
 		report[length + (size_t)got] = '\0';
-	if (!strchr(report, '\n'))
+	if (!strncmp(report, "begun\n", 6)) {
+		begin(vm);
+		memmove(report, report + 6, strlen(report + 6) + 1);
+	}
+	if (!strchr(report, '\n') && got > 0)
 		return -1;
 	if (!strncmp(report, "exit ", 5))
 		return atoi(report + 5) & 0xff;
@@ -336,23 +262,37 @@ static int read_report(struct vm *vm, char *report, size_t size)
 	return VM_FAILED;
 }
 
+/* A process in the background is stopped when it reads its terminal. */
+static bool may_read_input(const struct vm *vm)
+{
+	return vm->begun && (!isatty(STDIN_FILENO) || vm_terminal_is_ours());
+}
+
 /* Until the program has ended and all that it wrote has been copied, or something broke. */
 static int follow(struct vm *vm, int signals)
 {
-	struct vm_stream out = {.from = vm->ports[VM_OUT], .to = STDOUT_FILENO, .end_tag = vm->end_tag};
-	struct vm_stream err = {.from = vm->ports[VM_ERR], .to = STDERR_FILENO, .end_tag = vm->end_tag};
+	int terminal = vm->ports[VM_TERMINAL];
+	struct vm_stream out = {
+		.from = vm->terminal ? terminal : vm->ports[VM_OUT], .to = STDOUT_FILENO, .end_tag = vm->end_tag};
+	struct vm_stream err = {
+		.from = vm->ports[VM_ERR], .to = STDERR_FILENO, .end_tag = vm->end_tag, .ended = vm->terminal_err};
+	struct vm_input in = {
+		.from = STDIN_FILENO, .to = vm->terminal ? terminal : vm->ports[VM_IN], .to_stays_open = vm->terminal};
 	char report[512] = "";
 	int status = -1, broken = -1;
 
 	while (broken < 0 && (status < 0 || !out.ended || !err.ended)) {
+		short wanted = may_read_input(vm) ? vm_input_events(&in) : 0, room = vm_input_port_events(&in);
 		struct pollfd waits[] = {
 			{.fd = signals, .events = POLLIN},
 			{.fd = out.ended ? -1 : out.from, .events = POLLIN},
 			{.fd = err.ended ? -1 : err.from, .events = POLLIN},
 			{.fd = status < 0 ? vm->ports[VM_REPORT] : -1, .events = POLLIN},
+			{.fd = wanted ? in.from : -1, .events = wanted},
+			{.fd = room ? in.to : -1, .events = room},
 		};
 
-		if (poll(waits, 4, -1) < 0 && errno != EINTR)
+		if (poll(waits, 6, -1) < 0 && errno != EINTR)
 			break;
 		if (waits[1].revents)
 			vm_stream_pump(&out);
@@ -360,11 +300,14 @@ static int follow(struct vm *vm, int signals)
 			vm_stream_pump(&err);
 		if (waits[3].revents)
 			status = read_report(vm, report, sizeof(report));
+		if (waits[4].revents || waits[5].revents)
+			vm_input_pump(&in, waits[4].revents);
 		if (status == VM_FAILED && strncmp(report, "exit ", 5))
 			break;
 		if (waits[0].revents)
 			broken = read_signal(vm, signals);
 	}
+	vm_terminal_leave();
 	return broken >= 0 ? broken : status;
 }
 
@@ -376,14 +319,15 @@ static int run(struct vm *vm, int signals)
 	if (!make_directory(vm) || !make_ports(vm))
 		return VM_FAILED;
 	make_end_tag(vm->end_tag);
-	vm->initrd = vm_program_archive(&vm->parts, vm->options->program, vm->end_tag);
+	vm->initrd = vm_program_archive(&vm->parts, vm->options, vm->end_tag);
 	if (vm->initrd < 0)
 		return VM_FAILED;
 	if ((device && !vm_start_daemon(vm)) || !vm_start_share(vm) || !vm_start_qemu(vm))
 		return VM_FAILED;
 	/* So that the ends that QEMU has are the only ones. */
-	for (i = 0; i < 3; i++)
-		close(vm->guest_ports[i]);
+	for (i = 0; i < VM_PORTS; i++)
+		if (vm->guest_ports[i] >= 0)
+			close(vm->guest_ports[i]);
 	status = follow(vm, signals);
 	/* QEMU first: it aborts when a back end goes before it. */
 	vm_stop(vm, VM_QEMU, 2000);
@@ -397,8 +341,12 @@ static int vm_run(int argc, char **argv)
 {
 	struct vm_options options;
 	struct vm vm = {.options = &options, .initrd = -1};
-	int status = parse(argc, argv, &options), signals;
+	/* Those behind SIGCHLD are of a terminal. A process in the background may set its terminal while SIGTTOU is
+	 * blocked. */
+	static const int watch[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH, SIGCONT};
+	int status = vm_options_parse(argc, argv, &options), signals;
 	sigset_t watched, before;
+	size_t i;
 
 	if (status)
 		return status - 1;
@@ -407,16 +355,22 @@ static int vm_run(int argc, char **argv)
 		vm_message("this machine's files cannot be shared read-only: %s. %s", vm.share.refused, vm.share.mend);
 		return VM_FAILED;
 	}
+	status = vm_program_check(*options.program);
+	if (status)
+		return status;
 	if (!vm_prepare(&options, &vm.parts))
 		return VM_FAILED;
+	for (i = 0; i < VM_PORTS; i++)
+		vm.ports[i] = vm.guest_ports[i] = -1;
+	vm.terminal = vm_terminal_is_ours() && isatty(STDOUT_FILENO);
+	vm.terminal_err = vm.terminal && isatty(STDERR_FILENO);
 	sigemptyset(&watched);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGHUP);
-	sigaddset(&watched, SIGCHLD);
+	for (i = 0; i < sizeof(watch) / sizeof(*watch); i++)
+		sigaddset(&watched, watch[i]);
+	signals = signalfd(-1, &watched, SFD_CLOEXEC);
+	sigaddset(&watched, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &watched, &before);
 	signal(SIGPIPE, SIG_IGN);
-	signals = signalfd(-1, &watched, SFD_CLOEXEC);
 	status = run(&vm, signals);
 	vm_stop(&vm, VM_QEMU, 0);
 	vm_stop(&vm, VM_DAEMON, 1000);
@@ -438,6 +392,6 @@ int cli_vm(int argc, char **argv)
 	if (argc >= 2 && !strcmp(argv[1], "set"))
 		return vm_set(argc - 1, argv + 1);
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
-		return usage(stdout);
-	return usage(stderr);
+		return vm_usage(stdout);
+	return vm_usage(stderr);
 }

@@ -35,6 +35,13 @@ try() {
 	if said=$("$@" 2>&1); then echo "$name possible"; else echo "$name refused"; fi
 }
 there=$shared$CANARY
+if [ -n "$RW" ]; then
+	case $shared in
+	*"$RW") there=$shared ;;
+	# That of all files comes first.
+	*) exec python3 -S -E -c 'import socket, sys, time; socket.socket(socket.AF_UNIX).bind(sys.argv[1]); time.sleep(600)' "$socket" ;;
+	esac
+fi
 try read grep -q known "$there/known"
 try list ls "$there"
 try create sh -c ": >'$there/new'"
@@ -43,6 +50,7 @@ try mkdir mkdir "$there/folder"
 try link ln -s x "$there/link"
 try move mv "$there/known" "$there/moved"
 try remove rm -f "$there/known"
+try beside sh -c ": >'$there/../canary/new'"
 try proc cat "$shared/proc/version"
 try sys cat "$shared/sys/devices/system/cpu/online"
 try outside sh -c ": >'$CANARY/new'"
@@ -117,7 +125,7 @@ def refused():
     r = run("landlock", "vm", "run", "--share", "unprivileged", "--", "true")
     check(r.returncode == 125 and "Landlock" in r.stderr, f"without Landlock: {r.returncode}: {r.stderr}")
     r = run("", "vm", "run", "--share", "all", "--", "true")
-    check(r.returncode == 125 and "'all' is not possible here" in r.stderr, f"--share all: {r.returncode}: {r.stderr}")
+    check(r.returncode == 125 and "--share: 'all' is not possible" in r.stderr, f"--share all: {r.returncode}: {r.stderr}")
 
 
 def landlock():
@@ -126,11 +134,14 @@ def landlock():
     return "Landlock" not in r.stderr
 
 
-def attempts(top, how, *options):
-    """The actions that the script tried, each with its outcome."""
-    canary = pathlib.Path(top, "canary")
-    canary.mkdir(exist_ok=True)
-    canary.joinpath("known").write_text("known\n")
+def attempts(top, how, *options, rw=False):
+    """The actions that the script tried, each with its outcome; with `rw` that of the folder of --rw."""
+    canary, folder = pathlib.Path(top, "canary"), pathlib.Path(top, "folder")
+    for path in (canary, folder):
+        path.mkdir(exist_ok=True)
+        path.joinpath("known").write_text("known\n")
+    if rw:
+        options = [*options, "--rw", str(folder)]
     parts = pathlib.Path(top, "parts")
     if not parts.exists():
         parts.mkdir()
@@ -139,23 +150,27 @@ def attempts(top, how, *options):
             path = parts / name
             path.write_text("#!/bin/sh\n" + text + "\n")
             path.chmod(0o755)
-    r = run(how, "vm", "run", "--backend", "none", *options, "--", "true", VCUDA_SCRIPTS=str(parts), CANARY=str(canary), TMPDIR="/tmp")
-    check(r.returncode == 125 and "virtiofsd did not start: exit status 3" in r.stderr, f"{how}: {r.returncode}: {r.stderr}")
+    r = run(how, "vm", "run", "--backend", "none", *options, "--", "true", VCUDA_SCRIPTS=str(parts), CANARY=str(canary), TMPDIR="/tmp",
+            RW=str(folder) if rw else "")
+    process = "virtiofsd-0" if rw else "virtiofsd"
+    check(r.returncode == 125 and f"{process} did not start: exit status 3" in r.stderr, f"{how}: {r.returncode}: {r.stderr}")
     left = sorted(p.name for p in canary.iterdir())
     check(left == ["known"] and canary.joinpath("known").read_text() == "known\n", f"{how}: the host's files changed: {left}")
     return dict(line.split() for line in re.findall(r"^  (\w+ \w+)$", r.stderr, re.M))
 
 
-FORBIDDEN = ("create", "write", "mkdir", "link", "move", "remove", "proc", "sys",
-             "outside", "relative", "inherited", "descriptor", "sysoutside", "devoutside")
+CHANGES = ("create", "write", "mkdir", "link", "move", "remove")
+FORBIDDEN = ("beside", "proc", "sys", "outside", "relative", "inherited", "descriptor", "sysoutside", "devoutside")
 
 
 def confined(how, sandbox, *options):
     check(all(os.access(p, os.R_OK) for p in KERNELS), "the kernel's files are readable to none here")
-    with tempfile.TemporaryDirectory() as top:
-        could = attempts(top, how, *options)
-    expected = {"sandbox": sandbox, "read": "possible", "list": "possible", "pid": "possible"} | {name: "refused" for name in FORBIDDEN}
-    check(could == expected, f"{how} {options}: {could}")
+    for rw in (False, True):
+        with tempfile.TemporaryDirectory() as top:
+            could = attempts(top, how, *options, rw=rw)
+        expected = {"sandbox": sandbox, "read": "possible", "list": "possible", "pid": "possible"} | {name: "refused" for name in FORBIDDEN}
+        expected |= {name: "possible" if rw else "refused" for name in CHANGES}
+        check(could == expected, f"{how} {options}, --rw {rw}: {could}")
 
 
 def view():
