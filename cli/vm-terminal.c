@@ -14,7 +14,13 @@ static struct {
 
 bool vm_terminal_is_ours(void)
 {
-	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+	pid_t foreground;
+
+	if (!isatty(STDIN_FILENO))
+		return false;
+	foreground = tcgetpgrp(STDIN_FILENO);
+	/* None: it is not this session's terminal, and stops nobody. */
+	return foreground < 0 || foreground == getpgrp();
 }
 
 bool vm_terminal_size(unsigned short *rows, unsigned short *columns)

@@ -337,6 +337,18 @@ static int run(struct vm *vm, int signals)
 	return status;
 }
 
+/* A socket in the place of a closed stream would be taken for the stream. */
+static void open_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
 static int vm_run(int argc, char **argv)
 {
 	struct vm_options options;
@@ -360,6 +372,7 @@ static int vm_run(int argc, char **argv)
 		return status;
 	if (!vm_prepare(&options, &vm.parts))
 		return VM_FAILED;
+	open_streams();
 	for (i = 0; i < VM_PORTS; i++)
 		vm.ports[i] = vm.guest_ports[i] = -1;
 	vm.terminal = vm_terminal_is_ours() && isatty(STDOUT_FILENO);

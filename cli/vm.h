@@ -133,7 +133,7 @@ short vm_input_port_events(const struct vm_input *input);
 /* Call it when poll(2) has told one of these events. The port gets end-of-file after the input's last byte. */
 void vm_input_pump(struct vm_input *input, short input_events);
 
-/* Standard input is a terminal, and this process is in its foreground: reading does not stop the process. */
+/* Standard input is a terminal that does not stop this process for reading, as it would in the background. */
 bool vm_terminal_is_ours(void);
 bool vm_terminal_size(unsigned short *rows, unsigned short *columns);
 /* Raw mode, until vm_terminal_leave(), or anew after another program has changed it. */

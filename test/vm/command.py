@@ -64,6 +64,11 @@ def unread():
         out = p.stdout.read()
         status = p.wait()
         feeder.join()
+    # With all streams closed it runs too.
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"cat >{folder}/here; exit 6"
+        closed = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command("--rw", folder, "--", "sh", "-c", script)], check=False)
+        check(closed.returncode == 6 and os.path.exists(f"{folder}/here"), f"with closed streams: exit status {closed.returncode}")
     check(status == 3 and out == b"12345" + b"".join(b"%d\n" % i for i in range(1, 200001)), f"exit status {status}, {len(out)} bytes")
 
 
