@@ -15,21 +15,6 @@
 
 #include "common/control-group.h"
 
-bool doctor_say(enum finding finding, const char *subject, const char *mend, const char *format, ...)
-{
-	static const char *const words[] = {"ok", "note", "missing"};
-	va_list values;
-
-	printf("%-8s%s: ", words[finding], subject);
-	va_start(values, format);
-	vprintf(format, values);
-	va_end(values);
-	putchar('\n');
-	if (mend)
-		printf("        %s\n", mend);
-	return finding != MISSING;
-}
-
 /* In a child of its own: what it loads may print, hang or crash. The child's first line comes back in `line`. */
 static bool in_child(char *line, size_t size, int (*work)(void *), void *argument)
 {
@@ -143,14 +128,12 @@ struct driver {
 	int (*name)(char *name, int length, int device);
 };
 
-static bool load_driver(struct driver *d, const struct cli_paths *paths)
+static bool load_driver(struct driver *d, const char *file)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	char ours[PATH_MAX + 32], real[PATH_MAX], own[PATH_MAX];
-	Dl_info info;
+	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
-		puts("libcuda.so.1 is not installed");
+		printf("%s is not installed\n", file);
 		return false;
 	}
 	*(void **)&d->init = dlsym(library, "cuInit");
@@ -159,12 +142,6 @@ static bool load_driver(struct driver *d, const struct cli_paths *paths)
 	*(void **)&d->name = dlsym(library, "cuDeviceGetName");
 	if (!d->init || !d->version || !d->count || !d->name) {
 		puts("libcuda.so.1 is not a driver");
-		return false;
-	}
-	snprintf(ours, sizeof(ours), "%s/libcuda.so.1", paths->guest_lib);
-	if (dladdr(*(void **)&d->init, &info) && realpath(info.dli_fname, real) && realpath(ours, own) &&
-	    !strcmp(real, own)) {
-		puts("the libcuda.so.1 that is found is virtio-cuda's own");
 		return false;
 	}
 	return true;
@@ -195,6 +172,28 @@ static int ask_driver(void *argument)
 	return count ? 0 : 1;
 }
 
+bool doctor_driver(const char *file, char *line, size_t size)
+{
+	return in_child(line, size, ask_driver, (void *)(uintptr_t)file);
+}
+
+/* "libcuda.so.1", as the loader finds it, is ours, which asks this machine's vcudad. */
+static int finds_ours(void *argument)
+{
+	const struct cli_paths *paths = argument;
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	char ours[PATH_MAX + 32], real[PATH_MAX], own[PATH_MAX];
+	void *function = library ? dlsym(library, "cuInit") : NULL;
+	Dl_info info;
+
+	snprintf(ours, sizeof(ours), "%s/libcuda.so.1", paths->guest_lib);
+	if (!function || !dladdr(function, &info) || !realpath(info.dli_fname, real) || !realpath(ours, own) ||
+	    strcmp(real, own))
+		return 1;
+	puts("the libcuda.so.1 that is found is virtio-cuda's own");
+	return 0;
+}
+
 static void driver_release(char *release, size_t size)
 {
 	FILE *f = fopen("/sys/module/nvidia/version", "r");
@@ -214,7 +213,8 @@ static bool check_backend_cuda(const struct cli_paths *paths)
 	char line[1024], release[80];
 
 	driver_release(release, sizeof(release));
-	if (in_child(line, sizeof(line), ask_driver, (void *)(uintptr_t)paths))
+	if (!in_child(line, sizeof(line), finds_ours, (void *)(uintptr_t)paths) &&
+	    doctor_driver("libcuda.so.1", line, sizeof(line)))
 		return doctor_say(FOUND, "NVIDIA GPU", NULL, "%s, %s", release, line);
 	doctor_say(NOTED, "NVIDIA GPU",
 		   "Without one the software GPU computes. With one: install NVIDIA's driver; no toolkit is needed.",
@@ -308,42 +308,51 @@ static void check_memory_group(void)
 			   "no group with such a limit can be made here");
 }
 
-static void check_device(void)
+static int usage(FILE *out)
 {
-	if (!access("/dev/vcuda", R_OK | W_OK))
-		doctor_say(FOUND, "/dev/vcuda", NULL,
-			   "this is a VM with virtio-cuda: programs need only LD_LIBRARY_PATH");
-	else if (errno == EACCES)
-		doctor_say(NOTED, "/dev/vcuda", "Give your user access to it.", "it is there, but you may not open it");
-	else
-		doctor_say(FOUND, "/dev/vcuda", NULL, "none: this is no VM with virtio-cuda, and need not be");
+	fputs("usage: vcuda doctor [--json]\n\n"
+	      "Says what virtio-cuda needs on this machine, what is missing, and how to mend it.\n\n"
+	      "  --json   an object: \"findings\", each with \"finding\" (ok, note, missing), \"subject\", \"text\" "
+	      "and \"mend\";\n"
+	      "           \"programs\", \"vcuda run\" and \"vcuda vm run\": yes, no, or null where the question does "
+	      "not arise\n\n"
+	      "Exit status: 0 if CUDA programs can run here, in a VM or container that has its devices from vcudad, or "
+	      "if\n"
+	      "`vcuda run` and `vcuda vm run` can work; else 1.\n",
+	      out);
+	return out == stdout ? 0 : CLI_FAILED;
+}
+
+/* A VM or container whose devices come from elsewhere needs none of the host's parts. */
+static bool is_guest_only(const struct cli_paths *paths, enum doctor_verdict programs)
+{
+	return programs != NOT_ASKED && access(paths->daemon, F_OK);
 }
 
 int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
 {
-	bool run = true, vm;
+	enum doctor_verdict programs;
+	bool run, vm;
 
-	if (argc > 1) {
-		bool help = !strcmp(argv[1], "--help");
-
-		fputs("usage: vcuda doctor\n\nSays what virtio-cuda needs on this machine, what is missing, and how to "
-		      "mend it.\n"
-		      "Exit status: 0 if `vcuda run` and `vcuda vm run` can work, else 1.\n",
-		      help ? stdout : stderr);
-		return help ? 0 : CLI_FAILED;
+	if (argc > 1 && strcmp(argv[1], "--json"))
+		return usage(!strcmp(argv[1], "--help") ? stdout : stderr);
+	doctor_begin(argc > 1);
+	run = check_guest_libraries(paths);
+	programs = doctor_guest(paths);
+	if (is_guest_only(paths, programs)) {
+		doctor_say(FOUND, "host", NULL, "vcudad is not installed: this machine lends no devices");
+		doctor_end(programs, NOT_ASKED, NOT_ASKED);
+		return programs == CAN_WORK && run ? 0 : 1;
 	}
 	run &= check_file("vcudad", paths->daemon, X_OK, "VCUDA_DAEMON");
 	run &= check_file("vcuda-worker", paths->worker, X_OK, NULL);
-	run &= check_guest_libraries(paths);
 	run &= check_backends(paths);
 	check_daemon_socket();
 	check_limits();
 	check_groups();
 	check_memory_group();
-	check_device();
 	doctor_sandbox();
 	vm = doctor_vm(paths) && run;
-	printf("\n`vcuda run` %s. `vcuda vm run` %s.\n", run ? "can work" : "cannot work yet",
-	       vm ? "can work" : "cannot work yet");
-	return run && vm ? 0 : 1;
+	doctor_end(programs, run ? CAN_WORK : CANNOT_WORK, vm ? CAN_WORK : CANNOT_WORK);
+	return programs == CAN_WORK || (run && vm) ? 0 : 1;
 }

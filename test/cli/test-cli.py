@@ -4,6 +4,7 @@
 
 import contextlib
 import glob
+import json
 import os
 import pathlib
 import re
@@ -221,7 +222,23 @@ def doctor():
         check(r.returncode == 1 and "get-kernel.sh 6.1" in r.stdout, f"an empty cache is not noticed:\n{r.stdout}")
         r = vcuda("doctor", VCUDA_CACHE=empty, VCUDA_DAEMON="/dev/null/vcudad")
         check(re.search(r"^missing vcudad: /dev/null/vcudad", r.stdout, re.M) and "cannot work yet" in r.stdout, r.stdout)
-
+        lines = vcuda("doctor", VCUDA_CACHE=empty).stdout
+        r = vcuda("doctor", "--json", VCUDA_CACHE=empty)
+        found = json.loads(r.stdout)
+        texts = [f"{f['finding']:<8}{f['subject']}: {f['text']}" for f in found["findings"]]
+        # Free space changes.
+        texts, lines = ([line for line in text if "disk space" not in line] for text in (texts, lines.splitlines()))
+        check(texts == [line for line in lines if re.match(r"(ok|note|missing) ", line)], f"{texts}\n{lines}")
+        check(all(f["mend"] for f in found["findings"] if f["finding"] == "missing"), r.stdout)
+        check(r.returncode == 1 and found["programs"] is None and found["vcuda run"] == "yes" and found["vcuda vm run"] == "no", r.stdout)
+        # What a container has: the guest's part, and a socket.
+        path = os.path.join(empty, "s")
+        with listening(path):
+            r = vcuda("doctor", VCUDA_DAEMON="/dev/null/vcudad", VCUDA_SOCKET=path)
+            check(r.returncode == 0 and "CUDA programs can run here.\n" in r.stdout and "1 device: vCUDA Software GPU" in r.stdout and
+                  "missing" not in r.stdout, r.stdout)
+        r = vcuda("doctor", VCUDA_SOCKET="/dev/null/none")
+        check("where none listens" in r.stdout and "CUDA programs" not in r.stdout, r.stdout)
 
 
 def installed():
