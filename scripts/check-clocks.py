@@ -19,8 +19,7 @@ WORDS = re.compile(r"\bCLOCK_REALTIME|\bgettimeofday\(|\btime\(NULL\)|\b(?:pthre
 # File and word, with the reason.
 KNOWN = {
     ("common/cache.c", "time(NULL)"): "ages of files; a step keeps a file longer or drops it earlier",
-    ("guest/libcuda/core/output.c", "CLOCK_REALTIME"): "under the thread sanitizer only",
-    ("guest/libcuda/core/output.c", "pthread_mutex_timedlock("): "under the thread sanitizer only",
+    ("guest/libcuda/trace/trace-summary.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
     ("host/gpu-use/driver.c", "CLOCK_REALTIME"): "the clock of the driver's samples",
     ("host/worker/session/handle.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
     ("softgpu/runtime/ptx-run.c", "CLOCK_REALTIME"): "where %globaltimer begins",

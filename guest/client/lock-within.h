@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mutex, if it is to be had soon. The thread sanitizer does not know pthread_mutex_clocklock(). */
+/*
+ * Locks a mutex within a time, or not. pthread_mutex_clocklock() would do it, but neither glibc before 2.30 nor the
+ * thread sanitizer has that function.
+ */
 #ifndef VCUDA_LOCK_WITHIN_H
 #define VCUDA_LOCK_WITHIN_H
 

@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdio_ext.h>
-#include <time.h>
 
-#include "common/deadline.h"
 #include "guest/client/call.h"
+#include "guest/client/lock-within.h"
 #include "protocol/guest-calls.h"
 
 #define PART 8000
@@ -57,17 +56,7 @@ static void bring_text(struct vcuda_shm *shm)
  */
 static bool lock_fetching(void)
 {
-#ifdef __SANITIZE_THREAD__ /* which does not know pthread_mutex_clocklock() */
-	struct timespec limit;
-
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec++;
-	return !pthread_mutex_timedlock(&fetching, &limit);
-#else
-	struct timespec limit = vcuda_deadline(1000000000);
-
-	return !pthread_mutex_clocklock(&fetching, CLOCK_MONOTONIC, &limit);
-#endif
+	return client_lock_within(&fetching, 1000);
 }
 
 void libcuda_output_forward(struct vcuda_shm *shm)

@@ -17,6 +17,7 @@
 #include "common/start-thread.h"
 #include "core/request.h"
 #include "core/thread.h"
+#include "guest/client/lock-within.h"
 #include "guest/client/session.h"
 #include "protocol/activity-rows.h"
 #include "protocol/guest-calls.h"
@@ -320,7 +321,6 @@ static void *write_all(void *unused)
 void libcuda_profile_finish(void)
 {
 	uint64_t end = vcuda_now_ns() + LONGEST_WAIT_NS;
-	struct timespec until;
 
 	atomic_store(&is_ending, true);
 	while (atomic_load(&has_writer) && !atomic_load(&has_ended) && vcuda_now_ns() < end)
@@ -328,8 +328,7 @@ void libcuda_profile_finish(void)
 	if (!atomic_load(&has_writer) || atomic_load(&has_ended))
 		return;
 	/* The writer waits for the worker, or for the ring, which the thread that ends the process may hold. */
-	until = vcuda_deadline(LONGEST_WAIT_NS);
-	if (pthread_mutex_clocklock(&output, CLOCK_MONOTONIC, &until))
+	if (!client_lock_within(&output, LONGEST_WAIT_NS / 1000000))
 		return;
 	write_notes();
 	pthread_mutex_unlock(&output);

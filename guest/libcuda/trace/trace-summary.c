@@ -182,7 +182,7 @@ static struct {
 	bool answered;
 	unsigned int used;
 	uint64_t words[PROFILE_WORDS];
-} worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+} worker = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *ask(void *unused)
 {
@@ -200,19 +200,33 @@ static void *ask(void *unused)
 	return unused;
 }
 
-/* The words that the worker has answered, 0 if it does not within LONGEST_WAIT_MS. */
+/* Guest objects may not use pthread_cond_clockwait(), which glibc has since 2.30. */
+static bool prepare_wait(void)
+{
+	pthread_condattr_t attributes;
+	bool done;
+
+	if (pthread_condattr_init(&attributes))
+		return false;
+	done = !pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) &&
+	       !pthread_cond_init(&worker.moved, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return done;
+}
+
+/* The words that the worker has answered, 0 if it does not within LONGEST_WAIT_MS. Once a process. */
 static unsigned int ask_worker(void)
 {
 	struct timespec until;
 	unsigned int used;
 
 	/* A child that was forked has no worker, and there may be none any more. */
-	if (libcuda_require_init() != CUDA_SUCCESS || client_session_error() != CUDA_SUCCESS ||
+	if (libcuda_require_init() != CUDA_SUCCESS || client_session_error() != CUDA_SUCCESS || !prepare_wait() ||
 	    !vcuda_thread_start(ask, NULL))
 		return 0;
 	until = vcuda_deadline(LONGEST_WAIT_MS * 1000000ull);
 	pthread_mutex_lock(&worker.lock);
-	while (!worker.answered && !pthread_cond_clockwait(&worker.moved, &worker.lock, CLOCK_MONOTONIC, &until))
+	while (!worker.answered && !pthread_cond_timedwait(&worker.moved, &worker.lock, &until))
 		continue;
 	used = worker.answered ? worker.used : 0;
 	pthread_mutex_unlock(&worker.lock);
