@@ -4,12 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/log.h"
 #include "core/hooks.h"
 
 /* Numbers in use, so that they stay small: the worker keeps one word for each. */
 #define NUMBERS 256
 
-static _Thread_local struct libcuda_thread current;
 _Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -26,6 +26,7 @@ static void leave(void *thread)
 	users[t->calls.number]--;
 	pthread_mutex_unlock(&lock);
 	libcuda_thread_cached = NULL;
+	free(t);
 }
 
 static void create_key(void)
@@ -48,10 +49,17 @@ static uint32_t take_number(void)
 
 struct libcuda_thread *libcuda_thread_begin(void)
 {
-	current = (struct libcuda_thread){.calls.number = take_number()};
-	libcuda_thread_cached = &current;
+	struct libcuda_thread *t = calloc(1, sizeof(*t));
+
+	/* The loader does the same where it has no memory for a thread's variables. */
+	if (!t) {
+		vcuda_log("there is no memory for what each thread needs");
+		abort();
+	}
+	t->calls.number = take_number();
+	libcuda_thread_cached = t;
 	pthread_once(&once, create_key);
 	/* A destructor of the application's may call CUDA after ours ran: then this runs once more. */
-	pthread_setspecific(key, &current);
-	return &current;
+	pthread_setspecific(key, t);
+	return t;
 }

@@ -32,8 +32,9 @@ struct libcuda_thread {
 };
 
 /*
- * The calling thread's, once it is known. Each call asks several times: 8 bytes of the room that the loader keeps for
- * such variables of libraries that come later, so that it is no function call.
+ * The calling thread's, once it is known. Each call asks several times, so reading this variable is no function call.
+ * Because of that all thread-local variables of the library are in a room of some 1,700 bytes that the loader keeps for
+ * libraries that are opened at run time. Thread-local variables of the library must therefore be small.
  */
 extern _Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));
 
