@@ -65,6 +65,10 @@ list_files >/tmp/before
 say "host, softgpu, guest and math"
 apt install "${host[@]}"
 ldconfig -p | grep -q 'libcuda.so.1 .*/vcuda/libcuda.so.1$' || die "the loader does not find libcuda.so.1"
+# Older systems can install these two.
+for package in virtio-cuda-guest virtio-cuda-math; do
+	dpkg-query -W -f '${Depends}' "$package" | grep -q 'libc6 (>= 2\.17)' || die "$package: $(dpkg-query -W -f '${Depends}' "$package")"
+done
 usermod -a -G vcuda member
 [ "$(stat -c '%U:%G %a' /run/vcuda)" = "root:vcuda 2755" ] || die "/run/vcuda: $(stat -c '%U:%G %a' /run/vcuda)"
 
