@@ -169,17 +169,27 @@ bool cli_daemon_start(struct cli_daemon *d, const struct cli_paths *paths, const
 	return good;
 }
 
+static bool has_ended(pid_t pid)
+{
+	pid_t got = waitpid(pid, NULL, WNOHANG);
+
+	return got == pid || (got < 0 && errno == ECHILD);
+}
+
 /* Waits at most `ms` for the daemon's end, which comes when its workers have ended and what they had is free. */
 static bool reap(pid_t pid, int ms)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-	pid_t got;
+	/* Linux before 5.3 has no such descriptors, and poll() ignores -1. */
+	int slice = p.fd < 0 ? 10 : ms, waited = 0;
+	bool ended;
 
-	while (poll(&p, 1, ms) < 0 && errno == EINTR)
-		continue;
-	close(p.fd);
-	got = waitpid(pid, NULL, WNOHANG);
-	return got == pid || (got < 0 && errno == ECHILD);
+	while (!(ended = has_ended(pid)) && waited < ms)
+		if (poll(&p, 1, slice) >= 0 || errno != EINTR)
+			waited += slice;
+	if (p.fd >= 0)
+		close(p.fd);
+	return ended;
 }
 
 void cli_daemon_stop(struct cli_daemon *d)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/descriptors.h"
@@ -174,6 +175,19 @@ static void close_groups(void)
 	daemon_memory_group_close();
 }
 
+/* Without these system calls vcudad cannot watch its workers. */
+static bool has_new_kernel(void)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 || errno != ENOSYS)
+		return true;
+	vcuda_log("this kernel has no file descriptors of processes (pidfd_open): vcudad needs Linux 5.4 or later");
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon *d = &daemon_state;
@@ -184,7 +198,7 @@ int main(int argc, char **argv)
 	setvbuf(stderr, NULL, _IOLBF, 1024);
 	daemon_options_parse(&d->options, argc, argv);
 	vcuda_log_verbose(d->options.verbose);
-	if (daemon_sandbox_prepare(&d->options))
+	if (!has_new_kernel() || daemon_sandbox_prepare(&d->options))
 		return 1;
 	daemon_timer_init(&d->idle_timer, idle_expired);
 	daemon_timer_init(&d->end_timer, end_expired);

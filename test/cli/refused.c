@@ -11,6 +11,7 @@
  *   chroot-root   root in such a chroot
  *   filter        the same user, in no namespace; seccomp refuses namespaces and mounts
  *   landlock      limit, and seccomp refuses Landlock
+ *   kernel        the same user, in no namespace; system calls that Linux got after 5.0 do not exist
  *
  * 77: such a situation cannot be made here.
  */
@@ -139,6 +140,21 @@ static void refuse_calls(const int *calls, unsigned char count)
 	     "seccomp");
 }
 
+/* All system calls from this number on fail with ENOSYS. */
+static void end_calls_at(unsigned int number)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	need(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program),
+	     "seccomp");
+}
+
 static void prepare(const char *how)
 {
 	static const int namespaces[] = {SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root};
@@ -146,6 +162,10 @@ static void prepare(const char *how)
 	int root = !strcmp(how, "root") || !strcmp(how, "root-limited") || !strcmp(how, "capability") ||
 		   !strcmp(how, "chroot-root");
 
+	if (!strcmp(how, "kernel")) {
+		end_calls_at(SYS_pidfd_send_signal);
+		return;
+	}
 	if (!strcmp(how, "filter")) {
 		refuse_calls(namespaces, sizeof(namespaces) / sizeof(*namespaces));
 		return;

@@ -98,6 +98,15 @@ def unversioned():
     expect(0, r"\A\Z", "run", *BACKEND, "--", program)
 
 
+def old_system():
+    """A program under an old kernel works; vcudad there says what it needs."""
+    refused, steady = str(FOLDER / "refused"), str(FOLDER.parents[1] / "test/local/steady")
+    r = expect(0, r"\A\Z", "run", *BACKEND, "--", refused, "kernel", steady, "0")
+    check(r.stdout.startswith("ready\n"), r.stdout)
+    r = subprocess.run([refused, "kernel", VCUDA, "run", *BACKEND, "--", "true"], capture_output=True, text=True, check=False)
+    check(r.returncode == 125 and "vcudad needs Linux 5.4 or later" in r.stderr, r)
+
+
 def alive(pid):
     """False also for a process that has ended and that its parent has not waited for."""
     try:
