@@ -61,6 +61,9 @@ bool cli_each_library(const struct cli_paths *paths, bool (*call)(const char *pa
 /* True if the program has a DT_RPATH, which the loader obeys before LD_LIBRARY_PATH. */
 bool cli_has_rpath(const char *path);
 
+/* True if the program is linked with musl, whose loader does not load our libraries. */
+bool cli_is_musl(const char *path);
+
 /*
  * Whether the program is to find our libraries that NVIDIA has of the same names, in math/ of the guest's and after all
  * other folders. Not where its DT_RUNPATH, which comes after LD_LIBRARY_PATH, has NVIDIA's, or with VCUDA_MATH=0.

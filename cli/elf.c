@@ -74,6 +74,12 @@ static void read_dynamic(int fd, const Elf64_Phdr *segment, struct dynamic *d)
 	}
 }
 
+static bool is_elf(int fd, Elf64_Ehdr *elf)
+{
+	return read_at(fd, elf, sizeof(*elf), 0) && !memcmp(elf->e_ident, ELFMAG, SELFMAG) &&
+	       elf->e_ident[EI_CLASS] == ELFCLASS64 && elf->e_phentsize == sizeof(Elf64_Phdr);
+}
+
 static bool read_segment(int fd, const Elf64_Ehdr *elf, unsigned int i, Elf64_Phdr *segment)
 {
 	return read_at(fd, segment, sizeof(*segment), elf->e_phoff + i * sizeof(*segment));
@@ -90,8 +96,7 @@ static struct dynamic examine(const char *path, char *runpath, size_t size)
 	memset(runpath, 0, size);
 	if (fd < 0)
 		return d;
-	if (read_at(fd, &elf, sizeof(elf), 0) && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
-	    elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_phentsize == sizeof(s)) {
+	if (is_elf(fd, &elf)) {
 		for (unsigned int i = 0; i < elf.e_phnum; i++)
 			if (read_segment(fd, &elf, i, &s) && s.p_type == PT_DYNAMIC)
 				read_dynamic(fd, &s, &d);
@@ -110,6 +115,24 @@ bool cli_has_rpath(const char *path)
 	struct dynamic d = examine(path, runpath, sizeof(runpath));
 
 	return d.rpath && !d.runpath; /* with DT_RUNPATH, the loader ignores DT_RPATH */
+}
+
+bool cli_is_musl(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char loader[PATH_MAX] = "";
+	Elf64_Ehdr elf;
+	Elf64_Phdr s;
+
+	if (fd < 0)
+		return false;
+	if (is_elf(fd, &elf))
+		for (unsigned int i = 0; i < elf.e_phnum; i++)
+			if (read_segment(fd, &elf, i, &s) && s.p_type == PT_INTERP && s.p_filesz < sizeof(loader) &&
+			    !read_at(fd, loader, s.p_filesz, s.p_offset))
+				*loader = 0;
+	close(fd);
+	return strstr(loader, "/ld-musl-") != NULL;
 }
 
 static bool runpath_has(const char *path, const char *library)

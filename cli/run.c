@@ -369,6 +369,10 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv)
 		return cannot_run(r.program[0], errno);
 	if (!has_libraries(paths))
 		return CLI_FAILED;
+	if (cli_is_musl(r.file))
+		cli_message("%s is linked with musl. CUDA needs glibc: our libraries need 2.17 or later, and musl's loader "
+			    "refuses them.",
+			    r.file);
 	sigemptyset(&r.signals);
 	for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *s; s++)
 		sigaddset(&r.signals, *s);

@@ -99,12 +99,22 @@ def unversioned():
 
 
 def old_system():
-    """A program under an old kernel works; vcudad there says what it needs."""
+    """A program under an old kernel works; vcudad there says what it needs, and `vcuda run` what is wrong with a program of musl."""
     refused, steady = str(FOLDER / "refused"), str(FOLDER.parents[1] / "test/local/steady")
     r = expect(0, r"\A\Z", "run", *BACKEND, "--", refused, "kernel", steady, "0")
     check(r.stdout.startswith("ready\n"), r.stdout)
     r = subprocess.run([refused, "kernel", VCUDA, "run", *BACKEND, "--", "true"], capture_output=True, text=True, check=False)
     check(r.returncode == 125 and "vcudad needs Linux 5.4 or later" in r.stderr, r)
+    glibc, musl = b"/lib64/ld-linux-x86-64.so.2\0", b"/lib/ld-musl-x86_64.so.1\0"
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "program"
+        image = pathlib.Path(steady).read_bytes()
+        check(image.count(glibc) == 1, "the program does not name glibc's loader")
+        program.write_bytes(image.replace(glibc, musl.ljust(len(glibc), b"\0")))
+        program.chmod(0o755)
+        said = re.escape(f"{program} is linked with musl. CUDA needs glibc: our libraries need 2.17 or later")
+        check(vcuda("run", *BACKEND, "--", str(program)).stderr.count("linked with musl") == 1, "the message comes once")
+        check(re.search(said, vcuda("run", *BACKEND, "--", str(program)).stderr), "no word of musl")
 
 
 def alive(pid):
