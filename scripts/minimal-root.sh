@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Sourced by try-bare.sh, build-packages.sh and try-packages.sh: minimal Debian systems in a temporary folder, $work. Needs root.
+# Sourced by try-bare.sh, build-packages.sh, try-packages.sh and try-old-glibc.sh: minimal Debian systems in a temporary folder, $work. Needs root.
 #
 # BARE_CACHE=DIR: keeps Debian's packages in DIR for the next run. VCUDA_BARE_PARENT=DIR: makes $work below DIR, not /tmp.
 . "$(dirname "${BASH_SOURCE[0]}")/private-apt.sh"
