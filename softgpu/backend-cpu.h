@@ -69,6 +69,12 @@ bool vcuda_cpu_compile(int module, const void *order, size_t order_bytes, void *
  */
 void vcuda_cpu_limit_kernels(uint64_t seconds, void (*refused)(void));
 
+/*
+ * From now on *to says which devices run something (protocol/cpu-devices.h). The calling process alone writes to it.
+ * Before there is any work.
+ */
+void vcuda_cpu_tell_work(_Atomic uint32_t *to);
+
 /* From now on work runs in the turns of the worker's VM. Before there is any work. */
 void vcuda_cpu_turns(const struct vcuda_turns *to);
 

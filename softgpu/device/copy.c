@@ -48,6 +48,7 @@ static void prepare(struct copy *copy, uint64_t to, uint64_t from, size_t bytes)
 
 	*copy = (struct copy){
 		.op.run = copy_run,
+		.op.copies = true,
 		.to = (char *)(uintptr_t)to,
 		.from = (const char *)(uintptr_t)from,
 		.bytes = bytes,

@@ -96,6 +96,7 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	*f = (struct fill){.to = to, .pitch = pitch, .width = width, .rows = rows, .value = value, .element = element};
 	f->op.run = rows == 1 ? piece_run : fill_run;
 	f->op.finish = fill_finish;
+	f->op.copies = true;
 	f->rows_each = width < PIECE ? PIECE / width : 1;
 	f->op.units = rows == 1 ? (width + PIECE - 1) / PIECE : (rows + f->rows_each - 1) / f->rows_each;
 	/*

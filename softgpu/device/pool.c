@@ -162,6 +162,7 @@ CUresult softgpu_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	f->op.units = 1;
 	f->op.run = free_run;
 	f->op.finish = free_finish;
+	f->op.copies = true;
 	f->address = dptr;
 	f->context = range->context;
 	softgpu_submit(stream, &f->op, false);

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "at-work.h"
 #include "backend-cpu.h"
 #include "device/context.h"
 #include "device/device.h"
@@ -369,6 +370,7 @@ static void run(struct softgpu_op *op, bool slice)
 		return;
 	}
 	op->active++;
+	softgpu_at_work_begin(op->stream->context->device, !op->copies);
 	softgpu_unlock();
 	start = last = several ? vcuda_now_ns() : 0;
 	for (;;) {
@@ -387,6 +389,7 @@ static void run(struct softgpu_op *op, bool slice)
 	softgpu_turn_end();
 	softgpu_lock();
 	op->active--;
+	softgpu_at_work_end(op->stream->context->device, !op->copies);
 	if (!claimed_all(op))
 		return;
 	vcuda_list_remove(&op->ready);

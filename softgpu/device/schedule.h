@@ -38,6 +38,7 @@ struct softgpu_op {
 	uint64_t claimed;    /* atomic; beyond `units` once all are taken */
 	unsigned int active; /* threads that run units */
 	bool started;
+	bool copies;   /* copies or sets memory, and is no kernel */
 	bool external; /* run by somebody else once start() was called, who calls softgpu_op_done(); `units` is 0 */
 	struct softgpu_record *after; /* may not start before this is done; NULL: none */
 	/*

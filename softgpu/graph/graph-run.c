@@ -80,7 +80,8 @@ static void reading_keep(struct softgpu_op *op)
 /* An operation, because a loop without kernels has its turns like one with kernels. */
 static CUresult read_condition(uint64_t condition, CUstream stream, uint32_t *value)
 {
-	struct reading r = {.op = {.units = 1, .run = reading_run, .finish = reading_keep}, .condition = condition};
+	struct reading r = {.op = {.units = 1, .copies = true, .run = reading_run, .finish = reading_keep},
+			    .condition = condition};
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 

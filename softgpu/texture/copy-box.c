@@ -140,6 +140,7 @@ static CUresult submit(struct CUctx_st *c, struct CUstream_st *stream, const CUD
 	b->rows_each = b->width < PIECE ? PIECE / b->width : 1;
 	b->op.run = box_run;
 	b->op.finish = box_finish;
+	b->op.copies = true;
 	b->op.units = (b->rows + b->rows_each - 1) / b->rows_each;
 	softgpu_submit(stream, &b->op, false);
 	return CUDA_SUCCESS;

@@ -68,6 +68,7 @@ void daemon_worker_table_ends(pid_t worker)
 static void empty(struct vcuda_worker_table_slot *slot)
 {
 	atomic_store(&slot->computes, 0);
+	atomic_store(&slot->at_work, 0);
 	for (unsigned int i = 0; i < VCUDA_CPU_DEVICES_MOST; i++)
 		atomic_store(&slot->bytes[i], 0);
 	atomic_store(&slot->ends, 0);

@@ -101,6 +101,8 @@ static bool load(struct worker_session *s, const char *environment)
 		worker_loaded.count_memory(worker_table_bytes());
 		worker_ledger_count_host();
 	}
+	if (worker_loaded.tell_work)
+		worker_loaded.tell_work(worker_table_at_work());
 	if (worker_loaded.share_scope && worker_table_is_vm())
 		worker_loaded.share_scope(worker_table_same_guest);
 	return true;

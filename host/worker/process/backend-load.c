@@ -83,6 +83,7 @@ static bool load_cpu(struct worker_backend *backend, struct worker_mappings *map
 	}
 	backend->ops = get();
 	backend->count_memory = (void (*)(_Atomic uint64_t *))dlsym(library, "vcuda_cpu_count_memory");
+	backend->tell_work = (void (*)(_Atomic uint32_t *))dlsym(library, "vcuda_cpu_tell_work");
 	meter = (void (*)(const struct vcuda_meter *))dlsym(library, "vcuda_cpu_meter");
 	if (meter)
 		meter(&worker_ledger_meter);

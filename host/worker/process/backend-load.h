@@ -16,7 +16,8 @@ struct worker_backend {
 	const struct vcuda_backend_ops *ops;
 	/* Software GPU only, else NULL: how many bytes the next image has. */
 	void (*count_memory)(
-		_Atomic uint64_t *to); /* from now on its device memory in bytes is there; NULL: it cannot */
+		_Atomic uint64_t *to);           /* from now on its device memory in bytes is there; NULL: it cannot */
+	void (*tell_work)(_Atomic uint32_t *to); /* from now on what it runs is there; NULL: it cannot */
 	void (*set_image_bound)(size_t bytes);
 	/* Software GPU only, else NULL: softgpu/backend-cpu.h. */
 	int (*release)(int fd);

@@ -23,6 +23,9 @@ void worker_table_renumber(pid_t pid);
  */
 _Atomic uint64_t *worker_table_bytes(void);
 
+/* Where this worker says which software GPUs run something; a place of no consequence where it has no slot. */
+_Atomic uint32_t *worker_table_at_work(void);
+
 /* Its guest process is gone. */
 void worker_table_ends(void);
 

@@ -16,6 +16,7 @@ static struct vcuda_worker_table *worker_table;
 static struct vcuda_worker_table_slot *own;
 static uint64_t group;
 static _Atomic uint64_t nowhere[VCUDA_CPU_DEVICES_MOST];
+static _Atomic uint32_t idle;
 
 /* Over the local socket the guest is the user at the other end: others of the same daemon may be in other containers.
  */
@@ -72,6 +73,11 @@ void worker_table_renumber(pid_t pid)
 _Atomic uint64_t *worker_table_bytes(void)
 {
 	return own ? own->bytes : nowhere;
+}
+
+_Atomic uint32_t *worker_table_at_work(void)
+{
+	return own ? &own->at_work : &idle;
 }
 
 void worker_table_computes(void)
