@@ -22,6 +22,7 @@ KNOWN = {
     ("guest/libcuda/trace/trace-summary.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
     ("host/gpu-use/driver.c", "CLOCK_REALTIME"): "the clock of the driver's samples",
     ("host/worker/session/handle.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
+    ("host/worker/session/work-sampler.c", "CLOCK_REALTIME"): "times of NVML's samples",
     ("softgpu/runtime/ptx-run.c", "CLOCK_REALTIME"): "where %globaltimer begins",
 }
 

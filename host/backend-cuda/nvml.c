@@ -23,7 +23,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* NULL: not there. All give 0 for success. */
 static struct {
-	bool foreign; /* the numbers of processes are not those of this pid namespace */
+	void *library; /* NULL: the library is not there, or does not start */
+	bool foreign;  /* the numbers of processes are not those of this pid namespace */
 	int (*init)(void);
 	int (*driver_version)(char *text, unsigned int size);
 	int (*device)(const char *pci_bus_id, void **device);
@@ -60,6 +61,7 @@ static void load(void)
 	*(void **)&nvml.init = dlsym(library, "nvmlInit_v2");
 	if (!nvml.init || nvml.init())
 		return;
+	nvml.library = library;
 	*(void **)&nvml.driver_version = dlsym(library, "nvmlSystemGetDriverVersion");
 	*(void **)&nvml.device = dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
 	*(void **)&nvml.compute = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
@@ -73,6 +75,18 @@ bool backend_nvml_knows_namespace(void)
 {
 	pthread_once(&once, load);
 	return !nvml.foreign;
+}
+
+bool backend_nvml_device(const char *pci_bus_id, void **device)
+{
+	pthread_once(&once, load);
+	return nvml.device && !nvml.device(pci_bus_id, device);
+}
+
+void *backend_nvml_function(const char *name)
+{
+	pthread_once(&once, load);
+	return nvml.library ? dlsym(nvml.library, name) : NULL;
 }
 
 void backend_nvml_driver_version(char *text, size_t size)

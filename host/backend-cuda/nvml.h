@@ -17,6 +17,12 @@ void backend_nvml_driver_version(char *text, size_t size);
  */
 bool backend_nvml_knows_namespace(void);
 
+/* The library's handle of the device at a PCI address. False: the library is not there, or does not know it. */
+bool backend_nvml_device(const char *pci_bus_id, void **device);
+
+/* A function of the library by its name; NULL: the library lacks it, or is not there. */
+void *backend_nvml_function(const char *name);
+
 /* A process of this host and its memory on a device. */
 struct backend_process {
 	uint32_t pid, reserved;

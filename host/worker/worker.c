@@ -30,6 +30,7 @@
 #include "queue/output.h"
 #include "memory/ram.h"
 #include "session/destroy.h"
+#include "session/figure.h"
 #include "session/session.h"
 #include "process/warm.h"
 #include "process/worker.h"
@@ -103,11 +104,11 @@ static bool is_one_of(const char *text, const char *const list[])
 static bool parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"transport", required_argument, NULL, 't'}, {"backend", required_argument, NULL, 'b'},
-		{"warm", required_argument, NULL, 'w'},      {"quiet", no_argument, NULL, 'q'},
-		{"resume", required_argument, NULL, 'r'},    {"register-ram", no_argument, NULL, 'm'},
-		{"sandbox", required_argument, NULL, 's'},   {"mapper", no_argument, NULL, 'p'},
-		{0},
+		{"transport", required_argument, NULL, 't'},   {"backend", required_argument, NULL, 'b'},
+		{"warm", required_argument, NULL, 'w'},        {"quiet", no_argument, NULL, 'q'},
+		{"resume", required_argument, NULL, 'r'},      {"register-ram", no_argument, NULL, 'm'},
+		{"sandbox", required_argument, NULL, 's'},     {"mapper", no_argument, NULL, 'p'},
+		{"nvml-host-figures", no_argument, NULL, 'f'}, {0},
 	};
 	const char *transport = NULL;
 	int c;
@@ -127,6 +128,8 @@ static bool parse(int argc, char **argv)
 			worker_ram_want();
 		else if (c == 'p')
 			wanted.mapper = true;
+		else if (c == 'f')
+			worker_figures_allow();
 		else if (c != 's' || !worker_sandbox_choose(optarg))
 			return false;
 	}

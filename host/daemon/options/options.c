@@ -87,6 +87,10 @@ static const char help[] =
 	"                          Each takes the memory of an empty context, some 500 MiB of a large GPU's\n"
 	"  --warm-device N|none    the device of these contexts (default: 0; none: no context)\n"
 	"  --warm-once             replace none that was used: for a daemon that one program is started with\n"
+	"  --nvml-host-figures     guests may ask NVML for the load, power, temperature, clocks and errors of the "
+	"whole "
+	"GPU,\n"
+	"                          which show what its other users do (default: NVML does not tell)\n"
 	"  --cpus LIST             the processors that workers run on, e.g. 0-7,16 (default: all that vcudad may)\n"
 	"  --cache NAME|shared     where a VM's workers keep compiled code: in vm/NAME of the user's cache, or where "
 	"all\n"
@@ -133,6 +137,7 @@ enum {
 	WARM,
 	WARM_DEVICE,
 	WARM_ONCE,
+	NVML_HOST_FIGURES,
 	CPUS,
 	CACHE,
 	SHARE,
@@ -182,6 +187,7 @@ static const struct option long_options[] = {
 	{"warm", required_argument, NULL, WARM},
 	{"warm-device", required_argument, NULL, WARM_DEVICE},
 	{"warm-once", no_argument, NULL, WARM_ONCE},
+	{"nvml-host-figures", no_argument, NULL, NVML_HOST_FIGURES},
 	{"cpus", required_argument, NULL, CPUS},
 	{"cache", required_argument, NULL, CACHE},
 	{"share", required_argument, NULL, SHARE},
@@ -433,6 +439,9 @@ static void set_option(struct daemon_options *options, int option, char *value)
 		break;
 	case WARM_ONCE:
 		options->warm_once = true;
+		break;
+	case NVML_HOST_FIGURES:
+		options->nvml_host_figures = true;
 		break;
 	case CPUS:
 		options->cpus = processors(value);

@@ -49,7 +49,7 @@ struct daemon_options {
 	mode_t socket_mode;
 	const char *cache; /* the folder of a VM's compiled code, "shared": the user's; NULL: by the socket */
 	int ready_fd;      /* -1: none */
-	bool allow_any_user, no_guest_checkpoint, once, warm_once, register_ram, verbose;
+	bool allow_any_user, no_guest_checkpoint, once, warm_once, register_ram, nvml_host_figures, verbose;
 	bool mapper; /* a VM's workers have one */
 };
 

@@ -144,7 +144,7 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 {
 	static char *const transports[] = {"local", "virtio", "later", "later"};
 	const struct daemon_options *options = launch->options;
-	char *arguments[13] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
+	char *arguments[14] = {"vcuda-worker",           "--transport", transports[kind],        "--backend",
 			       (char *)options->backend, "--sandbox",   (char *)options->sandbox};
 	char device[16];
 	unsigned int count = 7;
@@ -152,6 +152,8 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 	/* A warm one may become a VM's. */
 	if (options->register_ram && kind != DAEMON_LAUNCH_LOCAL)
 		arguments[count++] = "--register-ram";
+	if (options->nvml_host_figures)
+		arguments[count++] = "--nvml-host-figures";
 	if (launch->mapper >= 0)
 		arguments[count++] = "--mapper";
 	if (kind == DAEMON_LAUNCH_WARM || kind == DAEMON_LAUNCH_WARM_QUIET) {

@@ -29,6 +29,7 @@
 #include "common/trace-point.h"
 #include "memory/mapper.h"
 #include "memory/ram.h"
+#include "session/figure.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
 #include "process/warm.h"
@@ -386,18 +387,21 @@ int worker_channel_restart(void)
 	int state = memfd_create("vcuda-attached", 0);
 	struct rlimit stack;
 	char number[16];
-	char *const argv[] = {"vcuda-worker",
-			      "--transport",
-			      channel.local ? "local" : "virtio",
-			      "--backend",
-			      (char *)worker_backend,
-			      "--sandbox",
-			      (char *)worker_sandbox_mode(),
-			      "--resume",
-			      number,
-			      worker_ram_is_wanted() ? "--register-ram" : NULL,
-			      NULL};
+	char *argv[12] = {"vcuda-worker",
+			  "--transport",
+			  channel.local ? "local" : "virtio",
+			  "--backend",
+			  (char *)worker_backend,
+			  "--sandbox",
+			  (char *)worker_sandbox_mode(),
+			  "--resume",
+			  number};
+	unsigned int count = 9;
 
+	if (worker_ram_is_wanted())
+		argv[count++] = "--register-ram";
+	if (worker_figures_are_allowed())
+		argv[count++] = "--nvml-host-figures";
 	/* Not with the descriptors of RAM, which only a mapper has that was there before the guest. */
 	if (worker_mapper_is_there())
 		_exit(VCUDA_CHANNEL_UNFIT);
