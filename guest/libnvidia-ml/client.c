@@ -267,6 +267,43 @@ int nvml_client_peer_status(int device, int peer, int status[NVML_P2P_CAPABILITI
 	return err;
 }
 
+int nvml_client_figure(int device, unsigned int figure, uint32_t arguments[], uint64_t values[], unsigned int *result)
+{
+	struct vcuda_args_vcudaFigure a = {.dev = device, .figure = figure, .arguments = arguments, .values = values};
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = connect_locked();
+	if (!err)
+		err = CALL(vcudaFigure, &a);
+	disconnect_if_lost(err);
+	pthread_mutex_unlock(&lock);
+	*result = a.answer;
+	return err;
+}
+
+int nvml_client_samples(int device, uint64_t after, struct nvml_samples *to)
+{
+	struct vcuda_args_vcudaProcessSamples a = {.dev = device,
+						   .after = after,
+						   .room = VCUDA_PROCESSES,
+						   .pids = to->pids,
+						   .times = to->times,
+						   .sm = to->sm,
+						   .memory = to->memory};
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = connect_locked();
+	if (!err)
+		err = CALL(vcudaProcessSamples, &a);
+	disconnect_if_lost(err);
+	pthread_mutex_unlock(&lock);
+	to->result = a.answer;
+	to->count = a.count < VCUDA_PROCESSES ? a.count : VCUDA_PROCESSES;
+	return err;
+}
+
 static void before_fork(void)
 {
 	pthread_mutex_lock(&lock);
@@ -288,5 +325,8 @@ static void after_fork_in_child(void)
 
 __attribute__((constructor)) static void start(void)
 {
+	const char *verbose = getenv("VCUDA_VERBOSE");
+
+	vcuda_log_verbose(verbose && *verbose);
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -38,4 +38,19 @@ int nvml_client_processes(int device, struct nvml_processes *to);
 /* How a device reaches another by each capability: nvmlGpuP2PStatus_t. -ENOSYS: the worker is older. */
 int nvml_client_peer_status(int device, int peer, int status[NVML_P2P_CAPABILITIES]);
 
+/*
+ * A figure of the host's (protocol/figures.h), with VCUDA_FIGURE_ARGUMENTS and VCUDA_FIGURE_VALUES; *result is an
+ * nvmlReturn_t. -ENOSYS: the worker is older.
+ */
+int nvml_client_figure(int device, unsigned int figure, uint32_t arguments[], uint64_t values[], unsigned int *result);
+
+struct nvml_samples {
+	unsigned int result; /* nvmlReturn_t */
+	uint32_t count, pids[VCUDA_PROCESSES], sm[VCUDA_PROCESSES], memory[VCUDA_PROCESSES];
+	uint64_t times[VCUDA_PROCESSES]; /* us since 1970 */
+};
+
+/* Which processes of the guest had work on a device, in samples later than `after`. -ENOSYS: the worker is older. */
+int nvml_client_samples(int device, uint64_t after, struct nvml_samples *to);
+
 #endif

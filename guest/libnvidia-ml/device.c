@@ -13,6 +13,11 @@
 /* Handles are the addresses of these. */
 static char handles[NVML_DEVICES];
 
+nvmlDevice_t nvml_handle(int index)
+{
+	return (nvmlDevice_t)&handles[index];
+}
+
 nvmlReturn_t nvml_require_device(nvmlDevice_t device, int *index)
 {
 	nvmlReturn_t result = nvml_require_init();
@@ -26,15 +31,14 @@ nvmlReturn_t nvml_require_device(nvmlDevice_t device, int *index)
 	return NVML_SUCCESS;
 }
 
-static const vcuda_device_info *info_of(int index)
+const vcuda_device_info *nvml_device_info(int index)
 {
 	return &nvml_client_host()->devices[index];
 }
 
-/* False: the host does not know it. */
-static bool attribute(int index, CUdevice_attribute a, int *value)
+bool nvml_attribute(int index, CUdevice_attribute a, int *value)
 {
-	const vcuda_device_info *info = info_of(index);
+	const vcuda_device_info *info = nvml_device_info(index);
 
 	*value = info->attributes[a];
 	return info->attribute_results[a] == CUDA_SUCCESS;
@@ -49,7 +53,7 @@ static nvmlReturn_t put_attribute(nvmlDevice_t device, CUdevice_attribute a, uns
 		return result;
 	if (!value)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!attribute(index, a, &v))
+	if (!nvml_attribute(index, a, &v))
 		return NVML_ERROR_NOT_SUPPORTED;
 	*value = (unsigned int)v;
 	return NVML_SUCCESS;
@@ -96,7 +100,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlD
 		return result;
 	if (!device || index >= (unsigned int)nvml_client_host()->count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*device = (nvmlDevice_t)&handles[index];
+	*device = nvml_handle((int)index);
 	return NVML_SUCCESS;
 }
 
@@ -136,7 +140,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsi
 
 	if (result != NVML_SUCCESS)
 		return result;
-	format_uuid(&info_of(index)->uuid, text);
+	format_uuid(&nvml_device_info(index)->uuid, text);
 	return nvml_put_text(uuid, length, text);
 }
 
@@ -150,95 +154,43 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_
 	if (!uuid || !device)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	for (int i = 0; i < nvml_client_host()->count; i++) {
-		format_uuid(&info_of(i)->uuid, text);
-		if (!strcasecmp(text, uuid))
-			return nvmlDeviceGetHandleByIndex_v2((unsigned int)i, device);
+		format_uuid(&nvml_device_info(i)->uuid, text);
+		if (!strcasecmp(text, uuid)) {
+			*device = nvml_handle(i);
+			return NVML_SUCCESS;
+		}
 	}
 	return NVML_ERROR_NOT_FOUND;
 }
 
-/* ---- PCI ---- */
-
-struct address {
-	unsigned int domain, bus, device;
-};
-
-/* "domain:bus:device.function"; the domain and the function may be left out. */
-static bool parse_address(const char *text, struct address *a)
-{
-	unsigned int function = 0;
-
-	*a = (struct address){0};
-	return sscanf(text, "%x:%x:%x.%x", &a->domain, &a->bus, &a->device, &function) >= 3 ||
-	       (a->domain = 0, sscanf(text, "%x:%x.%x", &a->bus, &a->device, &function) >= 2);
-}
-
-static bool address_of(int index, struct address *a)
-{
-	return parse_address(info_of(index)->pci_bus_id, a);
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device)
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *device)
 {
 	nvmlReturn_t result = nvml_require_init();
-	struct address wanted, a;
+	char text[sizeof(uuid->value.text) + 1];
 
 	if (result != NVML_SUCCESS)
 		return result;
-	if (!id || !device || !parse_address(id, &wanted))
+	if (!uuid || !device)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	for (int i = 0; i < nvml_client_host()->count; i++)
-		if (address_of(i, &a) && !memcmp(&a, &wanted, sizeof(a)))
-			return nvmlDeviceGetHandleByIndex_v2((unsigned int)i, device);
-	return NVML_ERROR_NOT_FOUND;
+	if (uuid->version != NVML_VERSION(nvmlUUID_t, 1u))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (uuid->type == NVML_UUID_TYPE_BINARY)
+		format_uuid((const CUuuid *)uuid->value.bytes, text);
+	else if (uuid->type == NVML_UUID_TYPE_ASCII)
+		snprintf(text, sizeof(text), "%.*s", (int)sizeof(uuid->value.text), uuid->value.text);
+	else
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return nvmlDeviceGetHandleByUUID(text, device);
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device)
+/* Devices of a guest have no serial numbers. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
 {
-	return nvmlDeviceGetHandleByPciBusId_v2(id, device);
-}
-
-static nvmlReturn_t pci_info(nvmlDevice_t device, void *to, size_t bytes)
-{
-	nvmlPciInfo_t pci = {0};
-	struct address a;
-	int index, id;
-	nvmlReturn_t result = nvml_require_device(device, &index);
+	nvmlReturn_t result = nvml_require_init();
 
 	if (result != NVML_SUCCESS)
 		return result;
-	if (!to)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!address_of(index, &a))
-		return NVML_ERROR_NOT_SUPPORTED;
-	pci.domain = a.domain;
-	pci.bus = a.bus;
-	pci.device = a.device;
-	if (attribute(index, CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID, &id))
-		pci.pciDeviceId = (unsigned int)id;
-	if (attribute(index, CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID, &id))
-		pci.pciSubSystemId = (unsigned int)id;
-	snprintf(pci.busIdLegacy, sizeof(pci.busIdLegacy), "%04X:%02X:%02X.0", a.domain & 0xffff, a.bus & 0xff,
-		 a.device & 0xff);
-	snprintf(pci.busId, sizeof(pci.busId), "%08X:%02X:%02X.0", a.domain, a.bus & 0xff, a.device & 0xff);
-	memcpy(to, &pci, bytes);
-	return NVML_SUCCESS;
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
-{
-	return pci_info(device, pci, sizeof(*pci));
-}
-
-/* The fields behind pciSubSystemId are reserved. */
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, void *pci)
-{
-	return pci_info(device, pci, offsetof(nvmlPciInfo_t, busId));
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, void *pci)
-{
-	return pci_info(device, pci, offsetof(nvmlPciInfo_t, pciSubSystemId));
+	return serial && device ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* ---- what it is ---- */
@@ -248,12 +200,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsi
 	int index;
 	nvmlReturn_t result = nvml_require_device(device, &index);
 
-	return result == NVML_SUCCESS ? nvml_put_text(name, length, info_of(index)->name) : result;
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned int *brand)
-{
-	return put_constant(device, 0, brand); /* unknown */
+	return result == NVML_SUCCESS ? nvml_put_text(name, length, nvml_device_info(index)->name) : result;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
@@ -295,12 +242,16 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned
 {
 	CUdevice_attribute a =
 		type == NVML_CLOCK_MEM ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE : CU_DEVICE_ATTRIBUTE_CLOCK_RATE;
-	nvmlReturn_t result = put_attribute(device, a, mhz);
+	unsigned int khz = 0;
+	nvmlReturn_t result = put_attribute(device, a, mhz ? &khz : NULL);
 
-	if (result != NVML_SUCCESS)
-		return result;
-	*mhz /= 1000;
-	return type > NVML_CLOCK_MEM || !*mhz ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+	if (result == NVML_SUCCESS && type >= NVML_CLOCK_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (result == NVML_SUCCESS && (type > NVML_CLOCK_MEM || khz < 1000))
+		return NVML_ERROR_NOT_SUPPORTED;
+	if (result == NVML_SUCCESS)
+		*mhz = khz / 1000;
+	return result;
 }
 
 /* ---- modes ---- */
@@ -354,46 +305,4 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigne
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned int *yes)
 {
 	return put_attribute(device, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD, yes);
-}
-
-/* ---- memory: the device's, and what this guest's processes have of it ---- */
-
-static nvmlReturn_t memory(nvmlDevice_t device, unsigned long long *total, unsigned long long *used)
-{
-	int index;
-	nvmlReturn_t result = nvml_require_device(device, &index);
-
-	if (result != NVML_SUCCESS)
-		return result;
-	*total = info_of(index)->total_memory;
-	result = nvml_used_memory(index, used);
-	/* The software GPU gives each process that much. */
-	if (*used > *total)
-		*used = *total;
-	return result;
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *to)
-{
-	unsigned long long total, used = 0;
-	nvmlReturn_t result = to ? memory(device, &total, &used) : NVML_ERROR_INVALID_ARGUMENT;
-
-	if (result == NVML_SUCCESS)
-		*to = (nvmlMemory_t){.total = total, .free = total - used, .used = used};
-	return result;
-}
-
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *to)
-{
-	unsigned long long total, used = 0;
-	nvmlReturn_t result;
-
-	if (!to)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (to->version != NVML_VERSION(nvmlMemory_v2_t, 2u))
-		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	result = memory(device, &total, &used);
-	if (result == NVML_SUCCESS)
-		*to = (nvmlMemory_v2_t){.version = to->version, .total = total, .free = total - used, .used = used};
-	return result;
 }

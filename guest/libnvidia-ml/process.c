@@ -7,6 +7,8 @@
 
 #include "nvml.h"
 
+enum { MODE_COMPUTE, MODE_GRAPHICS, MODE_MPS };
+
 nvmlReturn_t nvml_used_memory(int index, unsigned long long *bytes)
 {
 	struct nvml_processes p;
@@ -62,6 +64,38 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t de
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos)
 {
 	return list(device, count, infos, sizeof(nvmlProcessInfo_t));
+}
+
+/* Processes that compute are the only ones; the other kinds have an empty list. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t *to)
+{
+	struct nvml_processes p = {0};
+	unsigned int room;
+	int index;
+	nvmlReturn_t result = nvml_require_device(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!to)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (to->version != NVML_VERSION(nvmlProcessDetailList_t, 1u))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (to->mode > MODE_MPS)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (to->mode == MODE_COMPUTE)
+		result = nvml_error_of(nvml_client_processes(index, &p));
+	if (result != NVML_SUCCESS)
+		return result;
+	room = to->procArray ? to->numProcArrayEntries : 0;
+	to->numProcArrayEntries = p.count;
+	if (room < p.count)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (uint32_t i = 0; i < p.count; i++)
+		to->procArray[i] = (nvmlProcessDetail_v1_t){.pid = p.pids[i],
+							    .usedGpuMemory = p.bytes[i],
+							    .gpuInstanceId = 0xffffffff,
+							    .computeInstanceId = 0xffffffff};
+	return NVML_SUCCESS;
 }
 
 /* Of these kinds there are none in a guest. */

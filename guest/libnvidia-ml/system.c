@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "guest/client/driver-version.h"
 #include "nvml.h"
 #include "protocol/cuda-newest.h"
@@ -40,6 +41,15 @@ nvmlReturn_t nvml_error_of(int err)
 nvmlReturn_t nvml_require_init(void)
 {
 	return users ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+int nvml_refuse(const char *name, atomic_flag *said)
+{
+	if (!users)
+		return NVML_ERROR_UNINITIALIZED;
+	if (!atomic_flag_test_and_set(said))
+		vcuda_log_debug("%s is not supported", name);
+	return NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t nvml_put_text(char *to, unsigned int room, const char *text)

@@ -9,46 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guest/libnvidia-ml/nvml-abi.h"
+#include "functions.h"
 #include "protocol/cuda-functions.h"
 
 #define MIB (1ull << 20)
-
-nvmlReturn_t nvmlInit_v2(void);
-nvmlReturn_t nvmlShutdown(void);
-const char *nvmlErrorString(nvmlReturn_t result);
-nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length);
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
-nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count);
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length);
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length);
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, void *pci);
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
-nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, void *infos);
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, void *infos);
-nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to, unsigned int capability, unsigned int *status);
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, void *rates);
-nvmlReturn_t nvmlEventSetCreate(void *set);
-
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (int)(call);                                                                                \
-		if (got_ != (int)(expected)) {                                                                         \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define OK(call) GIVES(call, 0)
-#define CHECK(condition) GIVES(!!(condition), 1)
 
 static nvmlDevice_t device;
 
@@ -100,8 +64,7 @@ static void identity(void)
 	OK(nvmlSystemGetDriverVersion(version, sizeof(version)));
 	OK(nvmlSystemGetCudaDriverVersion_v2(&cuda));
 	CHECK(*version && cuda >= 12000);
-	GIVES(nvmlDeviceGetUtilizationRates(device, NULL), NVML_ERROR_NOT_SUPPORTED);
-	GIVES(nvmlEventSetCreate(NULL), NVML_ERROR_NOT_SUPPORTED);
+	GIVES(nvmlDeviceGetSerial(device, name, sizeof(name)), NVML_ERROR_NOT_SUPPORTED);
 }
 
 /* This process's memory as its list has it; -1: it is not there. */
