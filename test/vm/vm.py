@@ -87,10 +87,11 @@ def vm_run(kernel):
     check(r.returncode == 0 and "1 device: vCUDA Software GPU" in r.stdout and "\nCUDA programs can run here.\n" in r.stdout and
           "whose driver is not loaded\n" in r.stdout and r.stdout.endswith("\nCUDA programs cannot run here yet.\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
     # Workers of one VM find one another, whatever else their sandbox hides. The device's PCI address is no other device's of the VM.
-    script = 'ls /sys/bus/pci/devices && "$1" && "$2"'
+    # NVML has the VM's processors and the load of its programs.
+    script = 'ls /sys/bus/pci/devices && "$1" && "$2" && for part in handles topology busy; do "$3" $part || exit 1; done'
     r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", "sh", "-c", script, "sh",
-                        *(os.path.join(BUILD, f"test/local/{n}") for n in ("nvml", "ipc"))], capture_output=True, text=True, check=False)
-    check(r.returncode == 0 and r.stdout.endswith("\nnvml: all as expected\nipc: passed\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
+                        *(os.path.join(BUILD, f"test/local/{n}") for n in ("nvml", "ipc", "nvml-parts"))], capture_output=True, text=True, check=False)
+    check(r.returncode == 0 and r.stdout.endswith("\nnvml: all as expected\nipc: passed\nhandles: passed\ntopology: passed\nbusy: passed\n"), f"{r.returncode}\n{r.stdout}{r.stderr}")
     check(r.stdout.startswith("0000:00:00.0\n"), f"the VM has no PCI devices:\n{r.stdout}")
 
 

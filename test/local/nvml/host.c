@@ -143,24 +143,32 @@ static void not_shared(void)
 	CHECK(field.nvmlReturn == NVML_ERROR_NOT_SUPPORTED);
 }
 
-/* The host has samples of many processes. */
+/* The host has samples of all processes. This one's worker has a number near its own. */
 static void samples(bool allowed)
 {
 	nvmlProcessUtilizationSample_t all[4];
 	CUcontext context;
-	U room = 4;
+	R result = NVML_ERROR_NOT_FOUND;
+	ULL after = 0;
+	U room;
 
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	for (ULL far = 0; allowed && result == NVML_ERROR_NOT_FOUND; far++) {
+		CHECK(far < 10000);
+		after = (ULL)getpid() / 1000 * 1000 + (far % 2 ? -(far / 2 + 1) : far / 2) * 1000;
+		room = 4;
+		if (after < 1ull << 32)
+			result = nvmlDeviceGetProcessUtilization(devices[0], all, &room, after);
+	}
+	room = 4;
 	if (!allowed) {
-		GIVES(nvmlDeviceGetProcessUtilization(devices[0], all, &room, 0), NVML_ERROR_NOT_SUPPORTED);
+		GIVES(nvmlDeviceGetProcessUtilization(devices[0], all, &room, after), NVML_ERROR_NOT_SUPPORTED);
 		return;
 	}
-	OK(nvmlDeviceGetProcessUtilization(devices[0], all, &room, 0));
+	OK(nvmlDeviceGetProcessUtilization(devices[0], all, &room, after));
 	CHECK(room == 1 && all[0].pid == (U)getpid() && all[0].smUtil == 61 && all[0].memUtil == 17 &&
-	      all[0].timeStamp == 1000000);
-	room = 4;
-	GIVES(nvmlDeviceGetProcessUtilization(devices[0], all, &room, 1000000), NVML_ERROR_NOT_FOUND);
+	      all[0].timeStamp == after + 1);
 }
 
 void host(const char *allowed)

@@ -4,14 +4,13 @@
  * bus, "c" or "g" for a process that computes or draws, its number and its bytes. Each reading adds a byte to the file
  * that VCUDA_TEST_GPU_READINGS names. With "s" the process's kernels run all the time, and bytes mean nothing: each
  * fifth of a second the driver finds the next of those. VCUDA_TEST_DRIVER_VERSION is the driver's version. Without the
- * file there is a sample of each process with a number near the caller's. Figures follow from their arguments.
+ * file there are samples of all processes. Figures follow from their arguments.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define INVALID 2
 #define NOT_SUPPORTED 3
@@ -91,20 +90,15 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned int *count, 
 	return list(device, 'g', count, to);
 }
 
-/* All of one time, of 100 processes around the caller. */
-static int sample_neighbours(struct sample *to, unsigned int *count, unsigned long long since)
+/* Of 1000 processes, whose first number the time says that is asked for. */
+static int sample_all(struct sample *to, unsigned int *count, unsigned long long since)
 {
 	unsigned int room = *count;
 
-	*count = 0;
-	if (since >= 1000000)
-		return NOT_FOUND;
-	while (*count < 100 && *count < room) {
-		to[*count] = (struct sample){
-			.pid = (uint32_t)getpid() - 50 + *count, .time_us = 1000000, .sm = 61, .memory = 17};
-		(*count)++;
-	}
-	return 0;
+	for (*count = 0; *count < 1000 && *count < room; (*count)++)
+		to[*count] =
+			(struct sample){.pid = (uint32_t)since + *count, .time_us = since + 1, .sm = 61, .memory = 17};
+	return *count ? 0 : NOT_FOUND;
 }
 
 int nvmlDeviceGetProcessUtilization(void *device, struct sample *to, unsigned int *count, unsigned long long since)
@@ -116,7 +110,7 @@ int nvmlDeviceGetProcessUtilization(void *device, struct sample *to, unsigned in
 	int result;
 
 	if (!getenv("VCUDA_TEST_GPU_MEMORY"))
-		return sample_neighbours(to, count, since);
+		return sample_all(to, count, since);
 	result = list(device, 's', &found, all);
 	clock_gettime(CLOCK_REALTIME, &now);
 	end = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
