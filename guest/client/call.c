@@ -51,21 +51,28 @@ struct call_queue client_call_all, client_call_non_blocking, client_call_untrack
 static sem_t free_slots;
 static _Atomic uint64_t used_slots;
 static uint64_t spin_ns;
-static uint32_t profile; /* VCUDA_PROFILE_* */
+static _Atomic uint32_t profile; /* VCUDA_PROFILE_* */
 
-void (*client_call_observer)(uint64_t seq, const struct call_request *request);
+_Atomic(client_call_observe) client_call_observer;
 
 void client_call_attach(void *shm)
 {
 	vcuda_producer_init(&producer, shm);
-	atomic_store(&producer.shm->profile, profile);
+	client_call_profile(0, 0);
 	sem_init(&free_slots, 0, VCUDA_SLOTS);
 	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
 }
 
-void client_call_profile(uint32_t bits)
+void client_call_profile(uint32_t set, uint32_t clear)
 {
-	profile |= bits;
+	pthread_mutex_lock(&ring_lock);
+	atomic_store(&profile, (profile | set) & ~clear);
+	if (producer.shm && !client_session_forked()) {
+		client_section_enter();
+		atomic_store(&producer.shm->profile, profile);
+		client_section_leave();
+	}
+	pthread_mutex_unlock(&ring_lock);
 }
 
 unsigned int client_call_places(void)
@@ -167,7 +174,7 @@ static int wait_while(struct call_thread *thread, bool (*blocked)(void *), void 
 	uint64_t start = profile ? vcuda_now_ns() : 0;
 	int result = poll_or_sleep_while(blocked, argument);
 
-	if (profile)
+	if (start)
 		thread->waited_ns += vcuda_now_ns() - start;
 	return result;
 }
@@ -341,6 +348,7 @@ static void fill_in_header(const struct client_call *call)
 static int publish(struct client_call *call, bool *ring)
 {
 	const struct call_request *request = call->request;
+	client_call_observe observe;
 	uint32_t bytes;
 	int error = enter_ring(call, (uint32_t)(sizeof(struct vcuda_command) + request->bytes));
 
@@ -353,8 +361,9 @@ static int publish(struct client_call *call, bool *ring)
 	if (call->writer.error)
 		return CALL_MALFORMED;
 	bytes = (uint32_t)(call->writer.at - (uint8_t *)call->command);
-	if (client_call_observer)
-		client_call_observer(producer.seq + 1, request);
+	observe = atomic_load_explicit(&client_call_observer, memory_order_acquire);
+	if (observe)
+		observe(producer.seq + 1, call);
 	*ring = vcuda_producer_publish(&producer, call->command, bytes);
 	call->receipt = (struct call_receipt){producer.seq, producer.tail};
 	call->thread->last_seq = producer.seq;

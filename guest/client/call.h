@@ -139,19 +139,20 @@ bool client_call_may_poll(void);
 void client_call_attach(void *shm);
 
 /*
- * From the session's start on waiting times are counted, and the worker does what the bits say (VCUDA_PROFILE_*,
- * protocol/activity-rows.h). Several calls add bits.
+ * Waiting times are counted while there is a bit, and the worker does what the bits say (VCUDA_PROFILE_*,
+ * protocol/activity-rows.h). Before client_call_attach() the bits hold from the session's start on.
  */
-void client_call_profile(uint32_t bits);
+void client_call_profile(uint32_t set, uint32_t clear);
 
 /* How many places of its stream's queue a piece of device work takes: more while the worker measures it. */
 unsigned int client_call_places(void);
 
 /*
- * Is told of each command, with the process's ring lock held: it makes no call, and its calls come in the order of the
- * commands. NULL: nobody is told. Set before client_call_attach().
+ * Is told of each command by the thread that issues it, with the process's ring lock held: it makes no call, and its
+ * calls come in the order of the commands. NULL: there is no observer. Once set, it stays.
  */
-extern void (*client_call_observer)(uint64_t seq, const struct call_request *request);
+typedef void (*client_call_observe)(uint64_t seq, const struct client_call *call);
+extern _Atomic(client_call_observe) client_call_observer;
 
 /* The device is a GPU: waiting threads poll longer before they sleep. */
 void client_call_wait_for_gpu(void);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "protocol/cuda-abi.h"
+#include "protocol/profile-table.h"
 
 struct libcuda_context;
 struct libcuda_thread;
@@ -63,6 +64,9 @@ extern CUresult (*libcuda_hook_pinned)(struct libcuda_context *context, void **m
 
 /* cuInit has succeeded for the first time: from now on calls may be made. trace/trace.c */
 extern void (*libcuda_hook_open)(void);
+
+/* The recorder's table for libcupti.so. trace/profile-sink.c */
+extern const struct vcuda_profile_table libcuda_profile_table;
 
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
 extern void (*libcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -26,6 +26,12 @@ struct libcuda_thread {
 		*confirmed_context; /* the worker's last answer: this context had not failed; NULL: the worker lives */
 	uint64_t confirmed_at;      /* libcuda_ticks() */
 	bool in_callback;           /* runs a host function: those make no CUDA calls */
+	/* The call that the thread is in, while calls are recorded (trace/profile.h). */
+	struct libcuda_recorded {
+		uint32_t correlation; /* of the call, and of its commands; 0: it is not recorded */
+		uint32_t pieces;      /* commands so far that may be a part of a copy */
+		uint64_t wanted;      /* the sink's tag */
+	} recorded;
 	void *slots[LIBCUDA_THREAD_SLOTS]; /* what each room keeps; NULL at first */
 	struct libcuda_throttle
 		*throttles[LIBCUDA_THREAD_THROTTLES]; /* of the streams that it used last (throttle.c) */

@@ -11,6 +11,7 @@
 #include "core/request.h"
 #include "module/compute-cache.h"
 #include "core/device.h"
+#include "core/hooks.h"
 #include "module/enumerate.h"
 #include "private/checkpoint-command.h"
 #include "private/md2.h"
@@ -280,7 +281,7 @@ static const slot checkpoint_command[8] = {
 
 static const struct {
 	uint8_t uuid[16];
-	const slot *table; /* NULL: tools_context() */
+	const void *table; /* NULL: tools_context() */
 } tables[] = {
 	{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9},
 	 cudart_interface},
@@ -303,6 +304,7 @@ static const struct {
 	 compute_cache},
 	{{0x69, 0xa2, 0x8e, 0x9f, 0x24, 0x49, 0x8b, 0x47, 0xb0, 0x30, 0xc5, 0xda, 0x33, 0x0e, 0xa4, 0xe9},
 	 checkpoint_command},
+	{VCUDA_PROFILE_TABLE_UUID, &libcuda_profile_table},
 };
 
 /* Works before cuInit. */

@@ -306,6 +306,25 @@ VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
 	return CUDA_SUCCESS;
 }
 
+/* Numbers of objects count up from 1; those of the default streams are out of their way. */
+#define FIRST_NUMBER 0xffff
+#define PER_THREAD_NUMBER 0x80000000u
+
+uint32_t libcuda_stream_number(const struct libcuda_context *context, CUstream resolved)
+{
+	const struct own_stream *own = libcuda_thread()->slots[LIBCUDA_THREAD_STREAM];
+	const struct libcuda_object *o = NULL;
+
+	for (; own; own = own->next)
+		if (own->context == context && own->stream == resolved)
+			return PER_THREAD_NUMBER | libcuda_thread()->calls.number;
+	if (resolved == CU_STREAM_PER_THREAD)
+		return PER_THREAD_NUMBER | libcuda_thread()->calls.number;
+	if (resolved && resolved != CU_STREAM_LEGACY)
+		o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, resolved);
+	return (uint32_t)(o ? o->number + FIRST_NUMBER : context ? context->number : 0);
+}
+
 VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 {
 	struct libcuda_object *o;
@@ -315,9 +334,8 @@ VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 		return result;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Numbers of objects count up from 1; those of the default streams are out of their way. */
 	if (o)
-		*id = o->number + 0xffff;
+		*id = o->number + FIRST_NUMBER;
 	else
 		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + libcuda_thread()->calls.number
 						     : libcuda_context_current()->number;

@@ -47,6 +47,12 @@ static inline CUresult libcuda_stream_visit(CUstream *stream, struct call_option
  */
 CUresult libcuda_stream_enter_home(CUstream *stream, struct libcuda_context **context);
 
+/*
+ * A number for a stream that is resolved, of the calling thread if it is a per-thread one, in `context`. No other
+ * stream of the context has it. The low 32 bits of cuStreamGetId()'s, but bit 31 is set for per-thread streams.
+ */
+uint32_t libcuda_stream_number(const struct libcuda_context *context, CUstream resolved);
+
 /* Waits for a stream that is resolved. */
 CUresult libcuda_stream_wait(const struct call_options *how, CUstream resolved);
 

@@ -423,7 +423,7 @@ VCUDA_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))
 {
 	const struct callbacks *callbacks = table_of(TABLE_CALLBACKS);
 
-	if (!callbacks || callbacks->bytes < sizeof(*callbacks) || !(libcuda_hook_note || libcuda_profile_is_on()))
+	if (!callbacks || callbacks->bytes < sizeof(*callbacks) || !(libcuda_hook_note || libcuda_profile_has_file()))
 		return 0;
 	subscribe(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(*core));
 	subscribe(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(*core2));

@@ -5,8 +5,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/context.h"
 #include "core/request.h"
 #include "protocol/calls.h"
+#include "stream/stream.h"
 
 /* The last so many commands are kept: more than the worker keeps rows of. A power of two. */
 #define MOST_COMMANDS 131072u
@@ -17,74 +19,126 @@ struct slot {
 };
 
 static struct slot *slots;
+static _Atomic uint64_t count;
 
-/* `what`: kind and name. A macro that uses another would get the names that libcuda-rename.h gives to functions. */
-#define WORK(op, what, stream_, bytes_, function_)                                                                     \
+/*
+ * A case label that fills in `c` from the arguments `a`. A macro that uses another would get the names that
+ * libcuda-rename.h gives to functions.
+ */
+#define WORK(op, kind_, name_, stream_, ...)                                                                           \
 	case VCUDA_OP_##op: {                                                                                          \
 		const struct vcuda_args_##op *a = arguments;                                                           \
                                                                                                                        \
 		(void)a;                                                                                               \
-		*c = (struct libcuda_profile_command){(uintptr_t)(stream_), bytes_, (uintptr_t)(function_), what};     \
+		*c = (struct libcuda_profile_command){.work.kind = VCUDA_PROFILE_##kind_,                              \
+						      .work.name = name_,                                              \
+						      .stream = (uintptr_t)(stream_),                                  \
+						      ##__VA_ARGS__};                                                  \
 		return true;                                                                                           \
 	}
-#define KERNEL "kernel", "[kernel]"
-#define GRAPH "graph", "[graph]"
-#define LIBRARY(name) "library", "[" name "]"
-#define COPY(direction) "memcpy", "[memcpy " direction "]"
-#define EITHER "memcpy", a->toDevice ? "[memcpy HtoD]" : "[memcpy DtoH]"
-#define MEMSET "memset", "[memset]"
+#define LAUNCH                                                                                                         \
+	.function = (uintptr_t)a->f, .work.grid = {a->gridDimX, a->gridDimY, a->gridDimZ},                             \
+	.work.block = {a->blockDimX, a->blockDimY, a->blockDimZ}, .work.shared_bytes = a->sharedMemBytes,              \
+	.work.is_cooperative = a->cooperative
+#define CLUSTERS .work.cluster = {a->clusterDimX, a->clusterDimY, a->clusterDimZ}
+#define HTOD "[memcpy HtoD]"
+#define DTOH "[memcpy DtoH]"
+#define DTOD "[memcpy DtoD]"
+#define COPY(from_, to_, bytes_) .work.bytes = bytes_, .work.from = from_, .work.to = to_
+#define PIECE .work.is_piece = true
+#define PINNED VCUDA_PROFILE_PINNED
+#define PAGEABLE VCUDA_PROFILE_PAGEABLE
+#define DEVICE VCUDA_PROFILE_DEVICE_MEMORY
+/* Ends of boxes are arrays, or device memory where the array is NULL. */
+#define END(array) ((array) ? VCUDA_PROFILE_ARRAY : DEVICE)
 #define BOX_BYTES (a->box.width * a->box.height * a->box.depth)
+#define SET(value_, bytes_) .work.value = value_, .work.bytes = bytes_, .work.to = DEVICE
 
-/* False: the command gives the device no work that is measured: `timed` in protocol/driver.api, or by its handler. */
-static bool describe(struct libcuda_profile_command *c, unsigned int op, const void *arguments)
+static bool describe_launch(struct libcuda_profile_command *c, unsigned int op, const void *arguments)
 {
 	switch (op) {
-		WORK(vcudaLaunchKernel, KERNEL, a->hStream, 0, a->f)
-		WORK(vcudaLaunchClusters, KERNEL, a->hStream, 0, a->f)
-		WORK(vcudaGraphLaunch, GRAPH, a->hStream, 0, 0)
-		WORK(vcudaBlas, LIBRARY("cuBLAS"), a->stream, 0, 0)
-		WORK(vcudaBlasValue, LIBRARY("cuBLAS"), a->stream, 0, 0)
-		WORK(vcudaMatmul, LIBRARY("cuBLASLt"), a->stream, 0, 0)
-		WORK(vcudaTransform, LIBRARY("cuBLASLt"), a->stream, 0, 0)
-		WORK(vcudaRandom, LIBRARY("cuRAND"), a->stream, 0, 0)
-		WORK(cuMemcpyHtoD_v2, COPY("HtoD"), 0, a->ByteCount, 0)
-		WORK(cuMemcpyDtoH_v2, COPY("DtoH"), 0, a->ByteCount, 0)
-		WORK(cuMemcpyHtoDAsync_v2, COPY("HtoD"), a->hStream, a->ByteCount, 0)
-		WORK(cuMemcpyDtoHAsync_v2, COPY("DtoH"), a->hStream, a->ByteCount, 0)
-		WORK(cuMemcpyDtoD_v2, COPY("DtoD"), 0, a->ByteCount, 0)
-		WORK(cuMemcpyDtoDAsync_v2, COPY("DtoD"), a->hStream, a->ByteCount, 0)
-		WORK(vcudaStageHtoD, COPY("HtoD"), a->hStream, a->ByteCount, 0)
-		WORK(vcudaStageDtoH, COPY("DtoH"), a->hStream, a->ByteCount, 0)
-		WORK(vcudaStageIn, COPY("HtoD"), 0, a->ByteCount, 0)
-		WORK(vcudaCopyInAsync, COPY("HtoD"), a->hStream, a->bytes, 0)
-		WORK(vcudaStageTurns, EITHER, a->hStream, a->ByteCount, 0)
-		WORK(vcudaCopyDirect, EITHER, a->hStream, a->ByteCount, 0)
-		WORK(vcudaBoxDtoD, COPY("DtoD"), a->hStream, BOX_BYTES, 0)
-		WORK(vcudaBoxHtoD, COPY("HtoD"), a->hStream, BOX_BYTES, 0)
-		WORK(vcudaBoxDtoH, COPY("DtoH"), a->hStream, BOX_BYTES, 0)
-		WORK(vcudaStageBoxHtoD, COPY("HtoD"), a->hStream, BOX_BYTES, 0)
-		WORK(vcudaStageBoxDtoH, COPY("DtoH"), a->hStream, BOX_BYTES, 0)
-		WORK(cuMemsetD8_v2, MEMSET, 0, a->N, 0)
-		WORK(cuMemsetD16_v2, MEMSET, 0, a->N * 2, 0)
-		WORK(cuMemsetD32_v2, MEMSET, 0, a->N * 4, 0)
-		WORK(cuMemsetD8Async, MEMSET, a->hStream, a->N, 0)
-		WORK(cuMemsetD16Async, MEMSET, a->hStream, a->N * 2, 0)
-		WORK(cuMemsetD32Async, MEMSET, a->hStream, a->N * 4, 0)
-		WORK(cuMemsetD2D8Async, MEMSET, a->hStream, a->Width * a->Height, 0)
-		WORK(cuMemsetD2D16Async, MEMSET, a->hStream, a->Width * a->Height * 2, 0)
-		WORK(cuMemsetD2D32Async, MEMSET, a->hStream, a->Width * a->Height * 4, 0)
+		WORK(vcudaLaunchKernel, KERNEL, "[kernel]", a->hStream, LAUNCH)
+		WORK(vcudaLaunchClusters, KERNEL, "[kernel]", a->hStream, LAUNCH, CLUSTERS)
+		WORK(vcudaGraphLaunch, GRAPH, "[graph]", a->hStream, .work.graph = (uintptr_t)a->graph)
+		WORK(vcudaBlas, LIBRARY, "[cuBLAS]", a->stream)
+		WORK(vcudaBlasValue, LIBRARY, "[cuBLAS]", a->stream)
+		WORK(vcudaMatmul, LIBRARY, "[cuBLASLt]", a->stream)
+		WORK(vcudaTransform, LIBRARY, "[cuBLASLt]", a->stream)
+		WORK(vcudaRandom, LIBRARY, "[cuRAND]", a->stream)
 	}
 	return false;
 }
 
-/* One thread at a time. */
-static void note(uint64_t seq, const struct call_request *request)
+static bool describe_copy(struct libcuda_profile_command *c, unsigned int op, const void *arguments)
 {
+	switch (op) {
+		WORK(cuMemcpyHtoD_v2, MEMCPY, HTOD, 0, COPY(PINNED, DEVICE, a->ByteCount))
+		WORK(cuMemcpyDtoH_v2, MEMCPY, DTOH, 0, COPY(DEVICE, PINNED, a->ByteCount))
+		WORK(cuMemcpyHtoDAsync_v2, MEMCPY, HTOD, a->hStream, COPY(PINNED, DEVICE, a->ByteCount))
+		WORK(cuMemcpyDtoHAsync_v2, MEMCPY, DTOH, a->hStream, COPY(DEVICE, PINNED, a->ByteCount))
+		WORK(cuMemcpyDtoD_v2, MEMCPY, DTOD, 0, COPY(DEVICE, DEVICE, a->ByteCount))
+		WORK(cuMemcpyDtoDAsync_v2, MEMCPY, DTOD, a->hStream, COPY(DEVICE, DEVICE, a->ByteCount))
+		WORK(vcudaStageHtoD, MEMCPY, HTOD, a->hStream, COPY(PAGEABLE, DEVICE, a->ByteCount), PIECE)
+		WORK(vcudaStageDtoH, MEMCPY, DTOH, a->hStream, COPY(DEVICE, PAGEABLE, a->ByteCount), PIECE)
+		WORK(vcudaStageIn, MEMCPY, HTOD, 0, COPY(PAGEABLE, DEVICE, a->ByteCount), PIECE)
+		WORK(vcudaCopyInAsync, MEMCPY, HTOD, a->hStream, COPY(PAGEABLE, DEVICE, a->bytes), PIECE)
+		WORK(vcudaStageTurns, MEMCPY, a->toDevice ? HTOD : DTOH, a->hStream,
+		     COPY(a->toDevice ? PAGEABLE : DEVICE, a->toDevice ? DEVICE : PAGEABLE, a->ByteCount), PIECE)
+		WORK(vcudaCopyDirect, MEMCPY, a->toDevice ? HTOD : DTOH, a->hStream,
+		     COPY(a->toDevice ? PAGEABLE : DEVICE, a->toDevice ? DEVICE : PAGEABLE, a->ByteCount), PIECE)
+		WORK(vcudaBoxDtoD, MEMCPY, DTOD, a->hStream, COPY(END(a->src), END(a->dst), BOX_BYTES))
+		WORK(vcudaBoxHtoD, MEMCPY, HTOD, a->hStream, COPY(PINNED, END(a->dst), BOX_BYTES))
+		WORK(vcudaBoxDtoH, MEMCPY, DTOH, a->hStream, COPY(END(a->src), PINNED, BOX_BYTES))
+		WORK(vcudaStageBoxHtoD, MEMCPY, HTOD, a->hStream, COPY(PAGEABLE, END(a->dst), BOX_BYTES), PIECE)
+		WORK(vcudaStageBoxDtoH, MEMCPY, DTOH, a->hStream, COPY(END(a->src), PAGEABLE, BOX_BYTES), PIECE)
+	}
+	return false;
+}
+
+static bool describe_memset(struct libcuda_profile_command *c, unsigned int op, const void *arguments)
+{
+	switch (op) {
+		WORK(cuMemsetD8_v2, MEMSET, "[memset]", 0, SET(a->uc, a->N))
+		WORK(cuMemsetD16_v2, MEMSET, "[memset]", 0, SET(a->us, a->N * 2))
+		WORK(cuMemsetD32_v2, MEMSET, "[memset]", 0, SET(a->ui, a->N * 4))
+		WORK(cuMemsetD8Async, MEMSET, "[memset]", a->hStream, SET(a->uc, a->N))
+		WORK(cuMemsetD16Async, MEMSET, "[memset]", a->hStream, SET(a->us, a->N * 2))
+		WORK(cuMemsetD32Async, MEMSET, "[memset]", a->hStream, SET(a->ui, a->N * 4))
+		WORK(cuMemsetD2D8Async, MEMSET, "[memset]", a->hStream, SET(a->uc, a->Width * a->Height))
+		WORK(cuMemsetD2D16Async, MEMSET, "[memset]", a->hStream, SET(a->us, a->Width * a->Height * 2))
+		WORK(cuMemsetD2D32Async, MEMSET, "[memset]", a->hStream, SET(a->ui, a->Width * a->Height * 4))
+	}
+	return false;
+}
+
+/* False: the command gives the device no work that is measured: `timed` in protocol/driver.api, or by its handler. */
+static bool describe(struct libcuda_profile_command *c, unsigned int op, const void *arguments)
+{
+	return describe_launch(c, op, arguments) || describe_copy(c, op, arguments) ||
+	       describe_memset(c, op, arguments);
+}
+
+/* One thread at a time. */
+static void note(uint64_t seq, const struct client_call *call)
+{
+	const struct libcuda_context *context = call->context ? libcuda_context_of_calls(call->context) : NULL;
+	struct libcuda_recorded *recorded = &libcuda_thread()->recorded;
 	struct slot *slot = &slots[seq % MOST_COMMANDS];
 	struct libcuda_profile_command command;
+	struct vcuda_profile_work *w = &command.work;
 
-	if (!describe(&command, request->op, request->arguments))
+	if (!libcuda_profile_has_file() && !libcuda_profile_watched())
 		return;
+	if (!describe(&command, call->request->op, call->request->arguments))
+		return;
+	w->seq = seq;
+	w->correlation = recorded->correlation;
+	w->wanted = recorded->wanted;
+	w->context = context ? (uint32_t)context->number : 0;
+	w->device = context ? (uint32_t)context->device : 0;
+	w->stream = libcuda_stream_number(context, (CUstream)(uintptr_t)command.stream);
+	recorded->pieces += w->is_piece;
+	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
 	atomic_store(&slot->seq, 0);
 	atomic_thread_fence(memory_order_seq_cst);
 	slot->command = command;
@@ -95,8 +149,13 @@ bool libcuda_profile_commands_start(void)
 {
 	slots = calloc(MOST_COMMANDS, sizeof(*slots));
 	if (slots)
-		client_call_observer = note;
+		atomic_store(&client_call_observer, note);
 	return slots;
+}
+
+uint64_t libcuda_profile_command_count(void)
+{
+	return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
 bool libcuda_profile_command_find(uint64_t seq, struct libcuda_profile_command *command)

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "core/request.h"
-#include "protocol/activity-rows.h"
 #include "protocol/call-info.h"
 #include "protocol/guest-calls.h"
 #include "trace/profile.h"
@@ -152,15 +151,15 @@ static void put_us(const char *key, uint64_t ns)
 
 void libcuda_profile_write_call(const struct libcuda_profile_call *c)
 {
-	const char *kernel = c->function ? libcuda_profile_name(c->function) : NULL;
+	const char *kernel = libcuda_profile_function_find(c->function).name;
 	int pid = (int)getpid();
 
 	begin_event();
-	put("{\"ph\":\"X\",\"cat\":\"call\",\"name\":\"%s\"", libcuda_trace_calls[c->call].name);
-	put_us("ts", c->start);
-	put_us("dur", c->ns);
-	put(",\"pid\":%d,\"tid\":%d,\"args\":{", pid, c->tid);
-	put_result(c->result);
+	put("{\"ph\":\"X\",\"cat\":\"call\",\"name\":\"%s\"", libcuda_trace_calls[c->note.call].name);
+	put_us("ts", c->note.start);
+	put_us("dur", c->note.end - c->note.start);
+	put(",\"pid\":%d,\"tid\":%d,\"args\":{", pid, c->note.tid);
+	put_result((CUresult)c->note.result);
 	put_us("waited", c->waited);
 	if (c->first)
 		put(",\"command\":%" PRIu64, c->first);
@@ -173,8 +172,8 @@ void libcuda_profile_write_call(const struct libcuda_profile_call *c)
 	/* An arrow from the launch to the kernel. */
 	if (c->function && c->first) {
 		put("{\"ph\":\"s\",\"cat\":\"launch\",\"name\":\"launch\",\"id\":\"%d.%" PRIu64 "\"", pid, c->last);
-		put_us("ts", c->start);
-		put(",\"pid\":%d,\"tid\":%d},\n", pid, c->tid);
+		put_us("ts", c->note.start);
+		put(",\"pid\":%d,\"tid\":%d},\n", pid, c->note.tid);
 	}
 }
 
@@ -221,7 +220,7 @@ void libcuda_profile_write_range(const struct libcuda_profile_range *r)
 
 /* ---- rows of the worker ---- */
 
-static void put_command(unsigned int op, const uint64_t *row, uint64_t begin, uint64_t end)
+void libcuda_profile_write_command(const struct libcuda_profile_row *row)
 {
 	int pid = WORKER_PID + (int)getpid();
 
@@ -229,11 +228,10 @@ static void put_command(unsigned int op, const uint64_t *row, uint64_t begin, ui
 		put_name_of_process(pid, ": worker");
 	out.shows_worker = true;
 	begin_event();
-	put("{\"ph\":\"X\",\"cat\":\"command\",\"name\":\"%s\"", vcuda_call_table[op].name);
-	put_us("ts", begin);
-	put_us("dur", end - begin);
-	put(",\"pid\":%d,\"tid\":%u,\"args\":{\"command\":%" PRIu64 "}},\n", pid,
-	    (unsigned int)(row[VCUDA_ACTIVITY_WHAT] >> 32), row[VCUDA_ACTIVITY_SEQ]);
+	put("{\"ph\":\"X\",\"cat\":\"command\",\"name\":\"%s\"", vcuda_call_table[row->op].name);
+	put_us("ts", row->begin);
+	put_us("dur", row->end - row->begin);
+	put(",\"pid\":%d,\"tid\":%u,\"args\":{\"command\":%" PRIu64 "}},\n", pid, row->thread, row->seq);
 }
 
 /* As a thread of the device. */
@@ -256,46 +254,45 @@ static unsigned int number_of_stream(uint64_t stream)
 	return i + 1;
 }
 
-static void put_work(unsigned int op, const uint64_t *row, uint64_t begin, uint64_t end)
+static const char *name_of_kind(enum vcuda_profile_work_kind kind)
 {
-	struct libcuda_profile_command c;
-	int pid = DEVICE_PID + (int)getpid();
-	const char *name = NULL;
-	unsigned int stream;
-
-	if (!libcuda_profile_command_find(row[VCUDA_ACTIVITY_SEQ], &c))
-		c = (struct libcuda_profile_command){.kind = "work", .name = vcuda_call_table[op].name};
-	if (c.function)
-		name = libcuda_profile_name(c.function);
-	stream = number_of_stream(c.stream);
-	begin_event();
-	put("{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"", c.kind);
-	put_text(name ? name : c.name);
-	put("\"");
-	put_us("ts", begin);
-	put_us("dur", end - begin);
-	put(",\"pid\":%d,\"tid\":%u,\"args\":{\"command\":%" PRIu64, pid, stream, row[VCUDA_ACTIVITY_SEQ]);
-	if (c.bytes)
-		put(",\"bytes\":%" PRIu64, c.bytes);
-	put("}},\n");
-	if (c.function) {
-		put("{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"launch\",\"name\":\"launch\",\"id\":\"%d.%" PRIu64 "\"",
-		    (int)getpid(), row[VCUDA_ACTIVITY_SEQ]);
-		put_us("ts", begin);
-		put(",\"pid\":%d,\"tid\":%u},\n", pid, stream);
+	switch (kind) {
+	case VCUDA_PROFILE_OTHER:
+		break;
+	case VCUDA_PROFILE_KERNEL:
+		return "kernel";
+	case VCUDA_PROFILE_GRAPH:
+		return "graph";
+	case VCUDA_PROFILE_LIBRARY:
+		return "library";
+	case VCUDA_PROFILE_MEMCPY:
+		return "memcpy";
+	case VCUDA_PROFILE_MEMSET:
+		return "memset";
 	}
+	return "work";
 }
 
-void libcuda_profile_write_row(const uint64_t *row, int64_t offset)
+void libcuda_profile_write_work(const struct libcuda_profile_command *c)
 {
-	unsigned int op = row[VCUDA_ACTIVITY_WHAT] & VCUDA_ACTIVITY_OP;
-	uint64_t begin = row[VCUDA_ACTIVITY_BEGIN] - (uint64_t)offset, end = row[VCUDA_ACTIVITY_END] - (uint64_t)offset;
+	const struct vcuda_profile_work *w = &c->work;
+	unsigned int stream = number_of_stream(c->stream);
+	int pid = DEVICE_PID + (int)getpid();
 
-	/* The profile's own questions are no part of it. */
-	if (op >= VCUDA_OP_LIMIT || !vcuda_call_table[op].name || op == VCUDA_OP_vcudaActivities || end < begin)
-		return;
-	if (row[VCUDA_ACTIVITY_WHAT] & VCUDA_ACTIVITY_ON_DEVICE)
-		put_work(op, row, begin, end);
-	else
-		put_command(op, row, begin, end);
+	begin_event();
+	put("{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"", name_of_kind(w->kind));
+	put_text(w->name);
+	put("\"");
+	put_us("ts", w->begin);
+	put_us("dur", w->end - w->begin);
+	put(",\"pid\":%d,\"tid\":%u,\"args\":{\"command\":%" PRIu64, pid, stream, w->seq);
+	if (w->bytes)
+		put(",\"bytes\":%" PRIu64, w->bytes);
+	put("}},\n");
+	if (c->function) {
+		put("{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"launch\",\"name\":\"launch\",\"id\":\"%d.%" PRIu64 "\"",
+		    (int)getpid(), w->seq);
+		put_us("ts", w->begin);
+		put(",\"pid\":%d,\"tid\":%u},\n", pid, stream);
+	}
 }

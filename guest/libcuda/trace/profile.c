@@ -6,6 +6,7 @@
 #include "trace/profile.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,6 @@
 #include "trace/trace.h"
 
 #define MOST_NOTES 131072u
-#define MOST_FUNCTIONS 65536u /* a power of two */
 
 #define ROUND_NS 10000000u
 
@@ -33,6 +33,12 @@
 #define ROW_WORDS (ROWS * VCUDA_ACTIVITY_WORDS)
 
 _Static_assert(ROW_WORDS * 8 + 128 <= VCUDA_REPLY_MAX, "the worker's answer fits");
+
+/*
+ * Once no sink wants work any more, the worker measures until all work that was issued has been told, and at most for
+ * so many rounds after its command was taken: the command may have failed.
+ */
+#define LAST_ROUNDS 100
 
 /* finish() waits for so long, at most twice. */
 #define LONGEST_WAIT_NS 1000000000ull
@@ -47,112 +53,85 @@ struct note {
 	};
 };
 
-struct function {
-	uint64_t handle; /* 0: none */
-	const char *name;
-};
-
 static struct libcuda_trace_file file;
 
-/* Where a call has a function or kernel among its parameters; -1: it has none. */
-static int8_t *places;
-
-static struct note *notes; /* the nth is at n % MOST_NOTES; NULL: there is no profile */
+static bool has_file;
+static struct note *notes; /* the nth is at n % MOST_NOTES; NULL: there is no record */
 static _Atomic uint64_t added, taken, lost;
 static _Atomic bool has_writer, is_ending, has_ended;
 
-/* Held while events are written, and not while the worker is asked, which may take long. */
+/* Held by the thread that asks the worker and tells what it says. Taken before `output`. */
+static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER;
+/* Held while events are told, and not while the worker is asked, which may take long. */
 static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
-static bool has_begun; /* under `output` */
+static bool has_begun; /* the file, under `output` */
 
-/* Handles of functions are never used again. Names live as long as the process. */
+/* Under `rounds`. */
 static struct {
-	pthread_mutex_t lock;
-	struct function *all;
-	unsigned int count;
-} functions = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* ---- functions ---- */
-
-static int8_t place_of_function(const struct libcuda_trace_call *call)
-{
-	for (int i = 0; i < call->count; i++)
-		if (call->params[i].how == LIBCUDA_TRACE_FUNCTION && !call->params[i].target)
-			return (int8_t)i;
-	return -1;
-}
-
-/* With the lock held. NULL: it has no name, or there is no room. */
-static const char *name_of(uint64_t handle)
-{
-	unsigned int at = (unsigned int)(handle * 0x9e3779b97f4a7c15u >> 40) % MOST_FUNCTIONS;
-	char name[LIBCUDA_PROFILE_NAME];
-
-	while (functions.all[at].handle && functions.all[at].handle != handle)
-		at = (at + 1) % MOST_FUNCTIONS;
-	if (functions.all[at].handle)
-		return functions.all[at].name;
-	if (!handle || functions.count >= MOST_FUNCTIONS / 2 ||
-	    !libcuda_trace_function_name(name, sizeof(name), handle))
-		return NULL;
-	functions.all[at] = (struct function){handle, strdup(name)};
-	functions.count++;
-	return functions.all[at].name;
-}
-
-const char *libcuda_profile_name(uint64_t handle)
-{
-	const char *name;
-
-	pthread_mutex_lock(&functions.lock);
-	name = name_of(handle);
-	pthread_mutex_unlock(&functions.lock);
-	return name;
-}
-
-/* The function may be unloaded before its name is written. */
-static void keep_name(uint64_t handle)
-{
-	if (pthread_mutex_trylock(&functions.lock))
-		return;
-	name_of(handle);
-	pthread_mutex_unlock(&functions.lock);
-}
+	uint64_t shortest; /* ns in which the worker answered; grows, since clocks run apart. 0: it was never asked */
+	int64_t offset;    /* of the worker's clock, as that answer told it */
+	uint64_t lost, pending;
+	uint64_t told;        /* pieces of work */
+	uint64_t told_losses; /* to the sink */
+	unsigned int last_rounds;
+} worker;
 
 /* ---- notes ---- */
+
+static bool prepare(void)
+{
+	if (!libcuda_profile_functions_start())
+		return false;
+	notes = calloc(MOST_NOTES, sizeof(*notes));
+	return notes && libcuda_profile_commands_start();
+}
+
+bool libcuda_profile_prepare(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static enum { UNTRIED, FAILED, PREPARED } state;
+	bool is_prepared;
+
+	pthread_mutex_lock(&lock);
+	if (state == UNTRIED) {
+		state = prepare() ? PREPARED : FAILED;
+		pthread_atfork(NULL, NULL, libcuda_profile_forget);
+	}
+	is_prepared = state == PREPARED;
+	pthread_mutex_unlock(&lock);
+	return is_prepared;
+}
 
 bool libcuda_profile_start(void)
 {
 	if (!libcuda_trace_file_open(&file, "VCUDA_PROFILE"))
 		return false;
-	places = calloc(libcuda_trace_call_count, sizeof(*places));
-	functions.all = calloc(MOST_FUNCTIONS, sizeof(*functions.all));
-	notes = calloc(MOST_NOTES, sizeof(*notes));
-	if (!places || !functions.all || !notes || !libcuda_profile_commands_start()) {
+	has_file = libcuda_profile_prepare();
+	if (!has_file)
 		vcuda_log("VCUDA_PROFILE: there is no memory for a profile");
-		notes = NULL;
-		return false;
-	}
-	for (unsigned int i = 0; i < libcuda_trace_call_count; i++)
-		places[i] = place_of_function(&libcuda_trace_calls[i]);
-	return true;
+	return has_file;
 }
 
-bool libcuda_profile_is_on(void)
+bool libcuda_profile_has_file(void)
 {
-	return notes;
+	return has_file;
 }
 
 static void *write_all(void *unused);
 
-/* NULL: there is no room. Else complete() follows, with the note's number. */
-static struct note *begin_note(uint64_t *n)
+static void start_writer(void)
 {
 	bool no = false;
 
 	if (!atomic_load(&is_ending) && atomic_compare_exchange_strong(&has_writer, &no, true) &&
 	    !vcuda_thread_start(write_all, NULL))
 		atomic_store(&has_writer, false);
+}
+
+/* NULL: there is no room. Else complete() follows, with the note's number. */
+static struct note *begin_note(uint64_t *n)
+{
+	start_writer();
 	*n = atomic_load(&added);
 	do {
 		if (*n - atomic_load(&taken) >= MOST_NOTES) {
@@ -168,30 +147,16 @@ static void complete(struct note *note, uint64_t n)
 	atomic_store_explicit(&note->ready, n + 1, memory_order_release);
 }
 
-void libcuda_profile_add(unsigned int call, CUresult result, uint64_t start, uint64_t ns, uint64_t waited,
-			 const uint64_t *values)
+void libcuda_profile_add(const struct libcuda_profile_call *call)
 {
-	const struct call_thread *thread = &libcuda_thread()->calls;
-	uint64_t n, function = places[call] < 0 ? 0 : values[places[call]];
 	struct note *note;
+	uint64_t n;
 
-	if (function)
-		keep_name(function);
 	note = begin_note(&n);
 	if (!note)
 		return;
 	note->is_range = false;
-	note->call = (struct libcuda_profile_call){
-		.start = start,
-		.ns = ns,
-		.waited = waited,
-		.first = thread->first_seq,
-		.last = thread->last_seq,
-		.function = function,
-		.tid = (int)gettid(),
-		.result = result,
-		.call = (uint16_t)call,
-	};
+	note->call = *call;
 	complete(note, n);
 }
 
@@ -200,7 +165,7 @@ void libcuda_profile_add_range(const struct libcuda_profile_range *range)
 	struct note *note = NULL;
 	uint64_t n;
 
-	if (notes)
+	if (has_file)
 		note = begin_note(&n);
 	if (!note) {
 		free(range->name);
@@ -214,9 +179,11 @@ void libcuda_profile_add_range(const struct libcuda_profile_range *range)
 
 void libcuda_profile_forget(void)
 {
-	pthread_mutex_init(&functions.lock, NULL);
+	libcuda_profile_functions_forget();
+	pthread_mutex_init(&rounds, NULL);
 	pthread_mutex_init(&output, NULL);
 	has_begun = false;
+	memset(&worker, 0, sizeof(worker));
 	atomic_store(&taken, atomic_load(&added));
 	atomic_store(&lost, 0);
 	atomic_store(&has_writer, false);
@@ -224,15 +191,53 @@ void libcuda_profile_forget(void)
 	atomic_store(&has_ended, false);
 }
 
-/* ---- the thread that writes ---- */
+/* ---- telling; `rounds` is held ---- */
 
-static struct {
-	uint64_t shortest; /* ns in which the worker answered; grows, since clocks run apart */
-	int64_t offset;    /* of the worker's clock, as that answer told it */
-	uint64_t lost, pending;
-} worker;
+static void tell_work(const struct libcuda_profile_row *row)
+{
+	const struct vcuda_profile_sink *sink = libcuda_profile_sink();
+	struct libcuda_profile_function function = {0};
+	struct libcuda_profile_command c;
 
-/* Takes the worker's rows, and writes them. Returns how many came; 0 too where there is no worker. */
+	worker.told++;
+	if (!libcuda_profile_command_find(row->seq, &c))
+		c = (struct libcuda_profile_command){.work.name = vcuda_call_table[row->op].name, .work.seq = row->seq};
+	if (c.function)
+		function = libcuda_profile_function_find(c.function);
+	if (function.name)
+		c.work.name = function.name;
+	c.work.static_shared_bytes = function.static_shared_bytes;
+	c.work.local_bytes = function.local_bytes;
+	c.work.registers = function.registers;
+	c.work.begin = row->begin;
+	c.work.end = row->end;
+	if (has_file)
+		libcuda_profile_write_work(&c);
+	if (sink)
+		sink->work(&c.work);
+}
+
+static void tell_row(const uint64_t *words)
+{
+	const struct libcuda_profile_row row = {
+		.seq = words[VCUDA_ACTIVITY_SEQ],
+		.begin = words[VCUDA_ACTIVITY_BEGIN] - (uint64_t)worker.offset,
+		.end = words[VCUDA_ACTIVITY_END] - (uint64_t)worker.offset,
+		.op = words[VCUDA_ACTIVITY_WHAT] & VCUDA_ACTIVITY_OP,
+		.thread = (unsigned int)(words[VCUDA_ACTIVITY_WHAT] >> 32),
+	};
+
+	/* The recorder's own questions are no part of the record. */
+	if (row.op >= VCUDA_OP_LIMIT || !vcuda_call_table[row.op].name || row.op == VCUDA_OP_vcudaActivities ||
+	    row.end < row.begin)
+		return;
+	if (words[VCUDA_ACTIVITY_WHAT] & VCUDA_ACTIVITY_ON_DEVICE)
+		tell_work(&row);
+	else if (has_file)
+		libcuda_profile_write_command(&row);
+}
+
+/* Takes the worker's rows, and tells them. Returns how many came; 0 too where there is no worker. */
 static unsigned int ask_worker(void)
 {
 	static uint64_t words[ROW_WORDS];
@@ -244,23 +249,39 @@ static unsigned int ask_worker(void)
 	    used > ROW_WORDS)
 		return 0;
 	after = vcuda_now_ns();
-	if (after - before <= worker.shortest) {
+	if (!worker.shortest || after - before <= worker.shortest) {
 		worker.shortest = after - before;
 		/* A time within these is the same clock's. */
 		worker.offset = now >= before && now <= after ? 0 : (int64_t)(now - before - worker.shortest / 2);
 	}
 	pthread_mutex_lock(&output);
 	for (unsigned int at = 0; at + VCUDA_ACTIVITY_WORDS <= used; at += VCUDA_ACTIVITY_WORDS)
-		libcuda_profile_write_row(&words[at], worker.offset);
-	libcuda_profile_write_flush();
+		tell_row(&words[at]);
+	if (has_file)
+		libcuda_profile_write_flush();
 	pthread_mutex_unlock(&output);
 	return used / VCUDA_ACTIVITY_WORDS;
 }
 
-/* With `output` held. */
-static void write_notes(void)
+static void tell_note(struct note *note)
 {
-	if (!has_begun)
+	const struct vcuda_profile_sink *sink = libcuda_profile_sink();
+
+	if (note->is_range) {
+		libcuda_profile_write_range(&note->range);
+		free(note->range.name);
+		return;
+	}
+	if (has_file && note->call.note.domain == VCUDA_PROFILE_DRIVER)
+		libcuda_profile_write_call(&note->call);
+	if (sink && note->call.note.correlation)
+		sink->call(&note->call.note);
+}
+
+/* With `output` held, and not necessarily `rounds`. */
+static void tell_notes(void)
+{
+	if (has_file && !has_begun)
 		libcuda_profile_write_begin(&file);
 	has_begun = true;
 	for (uint64_t n = atomic_load(&taken);; n++) {
@@ -268,26 +289,88 @@ static void write_notes(void)
 
 		if (atomic_load_explicit(&note->ready, memory_order_acquire) != n + 1)
 			break;
-		if (note->is_range) {
-			libcuda_profile_write_range(&note->range);
-			free(note->range.name);
-		} else {
-			libcuda_profile_write_call(&note->call);
-		}
+		tell_note(note);
 		atomic_store(&taken, n + 1);
 	}
-	libcuda_profile_write_flush();
+	if (has_file)
+		libcuda_profile_write_flush();
 }
 
-static void write_round(void)
+static void tell_round(void)
 {
+	const struct vcuda_profile_sink *sink = libcuda_profile_sink();
+	uint64_t losses;
+
 	pthread_mutex_lock(&output);
-	write_notes();
+	tell_notes();
 	pthread_mutex_unlock(&output);
 	/* Answers are full while the worker has more. */
 	while (ask_worker() == ROWS)
 		continue;
 	worker.shortest += worker.shortest / 64 + 1;
+	losses = worker.lost + atomic_load(&lost);
+	if (sink && losses > worker.told_losses)
+		sink->lost(losses - worker.told_losses);
+	worker.told_losses = losses;
+}
+
+/* The work of all commands was told, or is lost. */
+static bool has_told_all(void)
+{
+	if (libcuda_profile_command_count() <= worker.told + worker.lost)
+		return true;
+	return ++worker.last_rounds > LAST_ROUNDS;
+}
+
+/* ---- the thread that tells ---- */
+
+/* Returns whether more is to come. */
+static bool run_round(void)
+{
+	const struct vcuda_profile_sink *sink = libcuda_profile_sink();
+	bool is_wanted;
+
+	pthread_mutex_lock(&rounds);
+	tell_round();
+	is_wanted = has_file || libcuda_profile_watched();
+	if (is_wanted)
+		worker.last_rounds = 0;
+	else if (has_told_all())
+		client_call_profile(0, VCUDA_PROFILE_ACTIVITIES);
+	else
+		is_wanted = true;
+	pthread_mutex_unlock(&rounds);
+	if (sink)
+		sink->round();
+	return is_wanted;
+}
+
+/* A thread may be between the begin and the end of a note, behind which others stand. */
+void libcuda_profile_flush(void)
+{
+	uint64_t end = vcuda_now_ns() + LONGEST_WAIT_NS, last = atomic_load(&added);
+
+	run_round();
+	while (atomic_load(&taken) < last && vcuda_now_ns() < end) {
+		sched_yield();
+		run_round();
+	}
+}
+
+void libcuda_profile_change(void (*change)(uint32_t what), uint32_t what)
+{
+	pthread_mutex_lock(&rounds);
+	change(what);
+	if (libcuda_profile_watched() & VCUDA_PROFILE_WORK)
+		client_call_profile(VCUDA_PROFILE_ACTIVITIES, 0);
+	pthread_mutex_unlock(&rounds);
+	if (libcuda_profile_watched())
+		start_writer();
+}
+
+void libcuda_profile_end(void)
+{
+	atomic_store(&is_ending, true);
 }
 
 static void tell_losses(void)
@@ -304,17 +387,19 @@ static void tell_losses(void)
 
 static void *write_all(void *unused)
 {
-	bool is_last = false;
+	bool is_last = false, is_wanted = true;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.shortest = UINT64_MAX / 2;
-	while (!is_last) {
+	while (!is_last && is_wanted) {
 		nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
 		is_last = atomic_load(&is_ending);
-		write_round();
+		is_wanted = run_round();
 	}
-	tell_losses();
-	atomic_store(&has_ended, true);
+	if (has_file)
+		tell_losses();
+	if (is_last)
+		atomic_store(&has_ended, true);
+	else
+		atomic_store(&has_writer, false);
 	return unused;
 }
 
@@ -330,7 +415,7 @@ void libcuda_profile_finish(void)
 	/* The writer waits for the worker, or for the ring, which the thread that ends the process may hold. */
 	if (!client_lock_within(&output, LONGEST_WAIT_NS / 1000000))
 		return;
-	write_notes();
+	tell_notes();
 	pthread_mutex_unlock(&output);
 	vcuda_log("the profile lacks the last work of the device: the worker has not answered in time");
 }

@@ -17,7 +17,7 @@
 #include "trace/profile.h"
 
 static struct libcuda_trace_file lines, summary;
-static bool prints_lines, prints_summary, profiles;
+static bool prints_lines, prints_summary;
 static _Atomic bool is_open;
 
 /* ---- the table of entry points ---- */
@@ -31,14 +31,25 @@ static void fill(void (*const *with)(void))
 
 static bool is_traced(void)
 {
-	return prints_lines || prints_summary || profiles;
+	return prints_lines || prints_summary || libcuda_profile_is_on();
+}
+
+/* Another thread may change what is traced, or open the library, meanwhile. */
+void libcuda_trace_refill(void)
+{
+	bool traced, open;
+
+	do {
+		traced = is_traced();
+		open = atomic_load(&is_open);
+		fill(traced ? libcuda_trace_traced : open ? libcuda_trace_plain : libcuda_trace_closed);
+	} while (traced != is_traced() || open != atomic_load(&is_open));
 }
 
 static void close_entries(void)
 {
 	atomic_store(&is_open, false);
-	if (!is_traced())
-		fill(libcuda_trace_closed);
+	libcuda_trace_refill();
 }
 
 /* cuInit has succeeded for the first time: a child has to do without. */
@@ -46,8 +57,7 @@ static void open_entries(void)
 {
 	pthread_atfork(NULL, NULL, close_entries);
 	atomic_store(&is_open, true);
-	if (!is_traced())
-		fill(libcuda_trace_plain);
+	libcuda_trace_refill();
 }
 
 bool libcuda_trace_is_open(void)
@@ -57,15 +67,17 @@ bool libcuda_trace_is_open(void)
 
 /* ---- calls ---- */
 
-void libcuda_trace_enter(struct libcuda_trace *t)
+void libcuda_trace_enter(struct libcuda_trace *t, unsigned int call, const void *parameters, const uint64_t *values)
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
+	/* A sink may make calls, too. */
+	libcuda_profile_enter(&t->profile, call, parameters, values);
 	thread->calls.first_seq = 0;
-	*t = (struct libcuda_trace){.waited = thread->calls.waited_ns,
-				    .waits = thread->calls.waits,
-				    .queued = thread->calls.queued,
-				    .stalls = thread->calls.stalls};
+	t->waited = thread->calls.waited_ns;
+	t->waits = thread->calls.waits;
+	t->queued = thread->calls.queued;
+	t->stalls = thread->calls.stalls;
 	t->start = vcuda_now_ns();
 }
 
@@ -99,7 +111,7 @@ static void print_line(const struct libcuda_trace *t, unsigned int call, CUresul
 	libcuda_trace_file_write(&lines, line, length + (size_t)n);
 }
 
-void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
+void libcuda_trace_leave(struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values)
 {
 	uint64_t ns = vcuda_now_ns() - t->start;
 	const struct libcuda_thread *thread = libcuda_thread();
@@ -115,8 +127,7 @@ void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUres
 		libcuda_trace_summary_add(call, result, ns, &during);
 	/* The call is no place to be cancelled at, so writing about it is none. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	if (profiles)
-		libcuda_profile_add(call, result, t->start, ns, during.waited, values);
+	libcuda_profile_leave(&t->profile, call, result, t->start, ns, during.waited, values);
 	if (prints_lines)
 		print_line(&during, call, result, ns, values);
 	pthread_setcancelstate(cancel_state, NULL);
@@ -149,7 +160,7 @@ __attribute__((constructor)) static void start(void)
 {
 	prints_lines = libcuda_trace_file_open(&lines, "VCUDA_TRACE");
 	prints_summary = libcuda_trace_file_open(&summary, "VCUDA_STATS") && libcuda_trace_summary_start();
-	profiles = libcuda_profile_start();
+	libcuda_profile_start();
 	libcuda_hook_open = open_entries;
 	if (!is_traced())
 		return;
@@ -157,11 +168,9 @@ __attribute__((constructor)) static void start(void)
 	if (prints_lines)
 		libcuda_hook_note = note;
 	if (prints_summary)
-		client_call_profile(VCUDA_PROFILE_COUNTS);
-	if (profiles)
-		client_call_profile(VCUDA_PROFILE_ACTIVITIES);
-	if (profiles)
-		pthread_atfork(NULL, NULL, libcuda_profile_forget);
+		client_call_profile(VCUDA_PROFILE_COUNTS, 0);
+	if (libcuda_profile_has_file())
+		client_call_profile(VCUDA_PROFILE_ACTIVITIES, 0);
 	if (prints_summary)
 		pthread_atfork(NULL, NULL, libcuda_trace_summary_forget);
 }
@@ -169,8 +178,10 @@ __attribute__((constructor)) static void start(void)
 /* After the destructors of what uses the library. */
 __attribute__((destructor)) static void stop(void)
 {
-	if (profiles)
+	if (libcuda_profile_has_file())
 		libcuda_profile_finish();
+	else
+		libcuda_profile_end();
 	if (prints_summary)
 		libcuda_trace_summary_print(&summary);
 }

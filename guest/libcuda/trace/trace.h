@@ -2,7 +2,8 @@
 /*
  * Tracing: a line for each call that the application makes (VCUDA_TRACE), a table of all when the process exits
  * (VCUDA_STATS), and a trace of calls, commands and device work for a viewer (VCUDA_PROFILE). Each names a file that is
- * appended to, or is 1 or -: standard error; without it, empty or 0: off.
+ * appended to, or is 1 or -: standard error; without it, empty or 0: off. A sink of the recorder (profile.h) turns it
+ * on and off while the program runs.
  *
  * Every exported function is one jump through a table to the function itself, which is called vcuda_do_NAME. Before
  * cuInit, and in a child that was forked after it, the table has that of before-init.txt only, and for all others a
@@ -20,6 +21,7 @@
 
 #include "common/own-descriptor.h"
 #include "protocol/cuda-abi.h"
+#include "trace/profile.h"
 
 enum libcuda_trace_how {
 	LIBCUDA_TRACE_SIGNED,
@@ -31,6 +33,8 @@ enum libcuda_trace_how {
 	LIBCUDA_TRACE_STRING,   /* what the application says */
 	LIBCUDA_TRACE_TEXT,     /* a string that the call writes: shown once it has */
 	LIBCUDA_TRACE_STRUCT,   /* passed by value: not shown */
+	LIBCUDA_TRACE_STREAM,   /* handles, shown as _HEX */
+	LIBCUDA_TRACE_EVENT,
 };
 
 struct libcuda_trace_value {
@@ -55,6 +59,7 @@ struct libcuda_trace_call {
 struct libcuda_trace {
 	uint64_t start, waited; /* ns */
 	uint32_t waits, queued, stalls;
+	struct libcuda_profile_entered profile;
 };
 
 /* ---- generated ---- */
@@ -71,8 +76,12 @@ extern const unsigned int libcuda_trace_call_count;
 /* Whether cuInit has succeeded, in this process. */
 bool libcuda_trace_is_open(void);
 
-void libcuda_trace_enter(struct libcuda_trace *t);
-void libcuda_trace_leave(const struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values);
+/* Fills the table of entry points for what is traced and recorded now. Calls may be under way. */
+void libcuda_trace_refill(void);
+
+/* parameters: a structure of them in their order; NULL: there are none, or they are not known. */
+void libcuda_trace_enter(struct libcuda_trace *t, unsigned int call, const void *parameters, const uint64_t *values);
+void libcuda_trace_leave(struct libcuda_trace *t, unsigned int call, CUresult result, const uint64_t *values);
 
 /* ---- trace-file.c ---- */
 

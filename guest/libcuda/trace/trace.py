@@ -17,6 +17,7 @@ import sys
 EXPORT = 'visibility("default")'
 HEX = {"CUdeviceptr", "CUtexObject", "CUsurfObject", "CUmemGenericAllocationHandle", "CUgraphConditionalHandle"}
 FUNCTIONS = {"CUfunction", "CUkernel"}
+HANDLES = {"CUstream": "STREAM", "CUevent": "EVENT"}
 LISTS = {"attributes", "deps", "from", "functions", "jit", "kernels", "nodes", "options", "sizes", "to"}  # parameters: no single value
 SIGNED = {"int", "long", "long long", "short", "signed char", "CUdevice"}
 
@@ -94,6 +95,8 @@ class Types:
             return "ENUM"
         if base in FUNCTIONS:
             return "FUNCTION"
+        if base in HANDLES:
+            return HANDLES[base]
         if base in self.handles | self.callbacks or seen in HEX:
             return "HEX"
         if seen in self.structs:
@@ -154,13 +157,22 @@ def value(name, how, target):
     return f"(union {{float number; uint32_t bits;}}){{{name}}}.bits" if how == "FLOAT" and not target else f"(uint64_t){name}"
 
 
+def member(parameter):
+    """A parameter as a member of a structure: an array is a pointer."""
+    return re.sub(r"(\w+) ?\[\w*\]\Z", r"*\1", parameter)
+
+
 def write_wrapper(name, params, described, is_early):
     values = [value(*d[:3]) for d in described]
     arguments = ", ".join(d[0] for d in described)
     print(f"static CUresult traced_{name}({', '.join(params) or 'void'})\n{{")
+    if params:
+        print(f"\tconst struct {{ {' '.join(member(p) + ';' for p in params)} }} as_struct = {{{arguments}}};")
     call = f"{name}({arguments})" if is_early else f"libcuda_trace_is_open() ? {name}({arguments}) : CUDA_ERROR_NOT_INITIALIZED"
-    print(f"\tstruct libcuda_trace t;\n\tCUresult result;\n\n\tlibcuda_trace_enter(&t);\n\tresult = {call};")
-    print(f"\tlibcuda_trace_leave(&t, CALL_{name}, result, (const uint64_t[]){{{', '.join(values) or '0'}}});\n\treturn result;\n}}\n")
+    print(f"\tconst uint64_t as_words[] = {{{', '.join(values) or '0'}}};")
+    print("\tstruct libcuda_trace t;\n\tCUresult result;\n")
+    print(f"\tlibcuda_trace_enter(&t, CALL_{name}, {'&as_struct' if params else 'NULL'}, as_words);\n\tresult = {call};")
+    print(f"\tlibcuda_trace_leave(&t, CALL_{name}, result, as_words);\n\treturn result;\n}}\n")
 
 
 def write_table(declaration, functions_):
