@@ -20,6 +20,7 @@ WORDS = re.compile(r"\bCLOCK_REALTIME|\bgettimeofday\(|\btime\(NULL\)|\b(?:pthre
 KNOWN = {
     ("common/cache.c", "time(NULL)"): "ages of files; a step keeps a file longer or drops it earlier",
     ("guest/libcuda/trace/trace-summary.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
+    ("guest/libcupti/clock.c", "CLOCK_REALTIME"): "the clock of CUPTI's records",
     ("guest/libnvidia-ml/field.c", "CLOCK_REALTIME"): "times of NVML's field values",
     ("host/gpu-use/driver.c", "CLOCK_REALTIME"): "the clock of the driver's samples",
     ("host/worker/session/handle.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",

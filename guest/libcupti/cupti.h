@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcupti.so: CUPTI's activities and callbacks, from the recorder of libcuda.so.1 (protocol/profile-table.h). The
+ * library loads libcuda.so.1 when it is first asked to watch, and costs nothing before.
+ *
+ * Records are made by one thread at a time (the recorder's), go into buffers that the client gives, and are handed to
+ * the client when a buffer is full or when it asks. All functions are thread-safe unless they say otherwise.
+ */
+#ifndef VCUDA_CUPTI_H
+#define VCUDA_CUPTI_H
+
+#include <stdbool.h>
+
+#include "cupti-abi.h"
+#include "protocol/profile-table.h"
+
+#define CUPTI_EXPORT __attribute__((visibility("default")))
+
+/* ---- library.c ---- */
+
+/* Loads libcuda.so.1 and attaches to its recorder. NULL: it has none, or another tool is attached; a line says so. */
+const struct vcuda_profile_table *cupti_recorder(void);
+
+/* The same once cupti_recorder() has succeeded, else NULL. */
+const struct vcuda_profile_table *cupti_recorder_attached(void);
+
+/* The recorder tells what kinds and callbacks want now. */
+void cupti_recorder_watch(void);
+
+/* Notes `result` for cuptiGetLastError(), and returns it. */
+cupti_result cupti_done(cupti_result result);
+
+/* Whether the calling thread is in a function of the client that gives or takes a buffer. */
+extern _Thread_local bool cupti_in_client;
+
+/* ---- names.c ---- */
+
+/* CUPTI's number of a function of the driver, by the recorder's. 0: it has none. */
+uint32_t cupti_driver_number(const struct vcuda_profile_table *recorder, uint32_t call);
+
+/* The function of a number. NULL: there is none. */
+const char *cupti_function_name(uint32_t domain, uint32_t number);
+
+/* Numbers of the domain are less than this; 0: there is no such domain. */
+uint32_t cupti_number_limit(uint32_t domain);
+
+/* Whether a function of the driver is a version of another: its name goes on with _v2, _ptsz and the like. */
+bool cupti_is_function(const char *name, const char *function);
+
+/* ---- clock.c ---- */
+
+/* The client's clock, or the system's, in its units. */
+uint64_t cupti_clock_now(void);
+
+/* The client's clock at a time of the monotonic clock, in ns, that is past. */
+uint64_t cupti_clock_at(uint64_t ns);
+
+/* The clocks are compared. Now and then, so that times in between can be told. */
+void cupti_clock_compare(void);
+
+void cupti_clock_forget(void);
+
+/* ---- buffer.c ---- */
+
+/* Copies a record into the client's buffer. It counts as dropped if the client gives no buffer with room for it. */
+void cupti_buffer_add(const void *record);
+
+/* Hands full buffers to the client, and with `all` the one that is not full. */
+void cupti_buffer_deliver(bool all);
+
+void cupti_buffer_drop(uint64_t records);
+bool cupti_buffer_has_client(void);
+
+/* A child was forked. Its parent's buffers are not its own, and locks may be held by threads that it does not have. */
+void cupti_buffer_forget(void);
+
+/* ---- activity.c ---- */
+
+/* Whether records of a kind are made. */
+bool cupti_activity_is_on(uint32_t kind);
+bool cupti_activity_is_any_on(void);
+
+/* The bits of the kinds, by 1 << kind, that are on. */
+uint64_t cupti_activity_kinds(void);
+
+/* Whether a call has a record. */
+bool cupti_activity_has_call(uint32_t domain, uint32_t number);
+
+void cupti_activity_stop(void);
+void cupti_activity_forget(void);
+
+/* ---- external.c ---- */
+
+/* The thread's innermost identifiers. */
+void cupti_external_read(struct vcuda_profile_tags *tags);
+
+/* ---- record.c ---- */
+
+/* Beside the bits of kinds in vcuda_profile_tags. */
+#define CUPTI_TAG_ASYNC (1ull << 63)
+
+void cupti_record_call(const struct vcuda_profile_note *note);
+void cupti_record_work(const struct vcuda_profile_work *work);
+void cupti_record_copy(const struct vcuda_profile_work *work);
+/* The thread has handed records to the client from `start` to now, in ns of the monotonic clock. */
+void cupti_record_flush(uint64_t start);
+/* Contexts, devices and streams that were recorded are recorded anew. */
+void cupti_record_forget(void);
+
+/* ---- pieces.c ---- */
+
+/* A copy that may be one of several of one call: cupti_record_copy() gets their sum once it is complete. */
+void cupti_pieces_add(const struct vcuda_profile_work *work);
+
+/* A call has ended, whose copy has note->pieces pieces. */
+void cupti_pieces_end(const struct vcuda_profile_note *note);
+
+/* Those that are not complete are recorded as they are. */
+void cupti_pieces_flush(void);
+void cupti_pieces_forget(void);
+
+/* ---- callback.c ---- */
+
+/* Whether any callback of the domain is on. */
+bool cupti_callback_is_on(uint32_t domain);
+
+void cupti_callback_enter(struct vcuda_profile_site *site, uint32_t number);
+void cupti_callback_leave(struct vcuda_profile_site *site, uint32_t number);
+void cupti_callback_stop(void);
+void cupti_callback_forget(void);
+
+/* ---- resource.c ---- */
+
+/* Tells of contexts, streams and modules that a call of the driver has made or is to end, by its name. */
+void cupti_resource_enter(const struct vcuda_profile_site *site);
+void cupti_resource_leave(const struct vcuda_profile_site *site);
+void cupti_resource_forget(void);
+
+/* Calls the subscriber. callback.c */
+void cupti_callback_call(uint32_t domain, uint32_t id, const void *data);
+
+#endif
