@@ -58,6 +58,9 @@ bool cli_program_find(const char *name, char *path, size_t size);
  */
 bool cli_each_library(const struct cli_paths *paths, bool (*call)(const char *path));
 
+/* True if the program is Python, or a script for Python. */
+bool cli_is_python(const char *path);
+
 /* True if the program has a DT_RPATH, which the loader obeys before LD_LIBRARY_PATH. */
 bool cli_has_rpath(const char *path);
 

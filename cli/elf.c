@@ -135,6 +135,59 @@ bool cli_is_musl(const char *path)
 	return strstr(loader, "/ld-musl-") != NULL;
 }
 
+/* "python", "python3", "python3.11"; "pypy" and its versions. */
+static bool is_python_name(const char *path)
+{
+	static const char *const names[] = {"python", "pypy"};
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *version = name + strlen(names[i]);
+
+		if (!strncmp(name, names[i], strlen(names[i])) && !version[strspn(version, "0123456789.")])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A script's interpreter is Python: "#!/usr/bin/python3", "#!/usr/bin/env python3", or, where pip found the first of
+ * these too long, a shell that executes Python in the second line.
+ */
+static bool is_python_script(const char *text)
+{
+	char lines[512], *word, *rest = NULL;
+
+	if (strncmp(text, "#!", 2))
+		return false;
+	snprintf(lines, sizeof(lines), "%s", text + 2);
+	for (word = strtok_r(lines, " \t\"\n", &rest); word; word = strtok_r(NULL, " \t\"\n", &rest)) {
+		const char *slash = strrchr(word, '/');
+		bool leads = !strcmp(slash ? slash + 1 : word, "env") || !strcmp(slash ? slash + 1 : word, "sh") ||
+			     !strcmp(word, "'''exec'") || *word == '-';
+
+		if (!leads)
+			return is_python_name(word);
+	}
+	return false;
+}
+
+bool cli_is_python(const char *path)
+{
+	char target[PATH_MAX], text[512] = "";
+	int fd;
+
+	if (is_python_name(path) || (realpath(path, target) && is_python_name(target)))
+		return true;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		*text = 0;
+	close(fd);
+	return is_python_script(text);
+}
+
 static bool runpath_has(const char *path, const char *library)
 {
 	char runpath[2 * PATH_MAX], file[3 * PATH_MAX], *rest = NULL;

@@ -212,6 +212,35 @@ static void record_ranges(const struct cli_paths *paths)
 	setenv("NVTX_INJECTION64_PATH", path, 0);
 }
 
+/*
+ * PyTorch's libraries have a DT_RPATH to NVIDIA's libcupti. Ours must be loaded before, which costs each process 0.1
+ * ms. What else is to be preloaded comes first: some libraries insist on that.
+ */
+static bool wants_profilers(const struct run *r)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return false; /* libraries with a sanitizer are for programs that have it, too */
+#else
+	const char *wanted = getenv("VCUDA_CUPTI");
+
+	return wanted && *wanted ? strcmp(wanted, "0") : cli_is_python(r->file);
+#endif
+}
+
+static void preload_profilers(const struct cli_paths *paths)
+{
+	static const char *const names[] = {"libcupti.so.13", "libcupti.so.12"};
+	const char *others;
+	char *value;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		others = getenv("LD_PRELOAD");
+		if (asprintf(&value, "%s%s%s/%s", others ? others : "", others && *others ? ":" : "", paths->guest_lib,
+			     names[i]) > 0)
+			setenv("LD_PRELOAD", value, 1);
+	}
+}
+
 static void set_environment(const struct run *r)
 {
 	setenv("VCUDA_SOCKET", r->socket, 1);
@@ -232,6 +261,8 @@ static void set_environment(const struct run *r)
 	 */
 	if (cli_has_rpath(r->file))
 		cli_each_library(r->paths, preload);
+	if (wants_profilers(r))
+		preload_profilers(r->paths);
 }
 
 /* Passes on what was sent to us alone: what the terminal sends, the program gets by itself. */
@@ -328,7 +359,7 @@ static int run_with_libraries(struct run *r, const struct cli_daemon *daemon)
 	char directory[PATH_MAX];
 	int status;
 
-	if (!strpbrk(linked.guest_lib, cli_has_rpath(r->file) ? SEPARATORS : ":;"))
+	if (!strpbrk(linked.guest_lib, cli_has_rpath(r->file) || wants_profilers(r) ? SEPARATORS : ":;"))
 		return run_program(r, daemon);
 	if (!link_libraries(&linked, directory))
 		return CLI_FAILED;

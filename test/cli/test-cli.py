@@ -218,6 +218,37 @@ def own_socket():
             check(r.stdout.strip() != path, "--backend does not start a daemon of its own")
 
 
+def profilers():
+    """Python and its scripts find our libcupti before any other; other programs are spared it."""
+    r = expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"', LD_LIBRARY_PATH=None)
+    ours = r.stdout.split(":")[0]
+    both = f"{ours}/libcupti.so.13:{ours}/libcupti.so.12"
+    say = "import os; print(os.environ.get('LD_PRELOAD'))"
+
+    def preloaded(*command, expected, **env):
+        r = expect(0, r"\A\Z", "run", *BACKEND, "--", *command, **{"LD_PRELOAD": None, "VCUDA_CUPTI": None, **env})
+        check(r.stdout.strip() == expected, f"{command} {env}: {r.stdout!r}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        scripts = {"direct": f"#!{sys.executable}\n{say}\n", "env": f"#!/usr/bin/env python3\n{say}\n",
+                   "long": f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n{say}\n", "shell": '#!/bin/sh\necho "${LD_PRELOAD:-None}" python3\n'}
+        for name, text in scripts.items():
+            path = pathlib.Path(folder, name)
+            path.write_text(text, encoding="ascii")
+            path.chmod(0o755)
+            preloaded(path, expected="None python3" if name == "shell" else both)
+        os.symlink(sys.executable, f"{folder}/other")
+        preloaded(f"{folder}/other", "-c", say, expected=both)
+    preloaded(sys.executable, "-c", say, expected=both)
+    preloaded(sys.executable, "-c", say, expected=f"{ours}/libcuda.so.1:{both}", LD_PRELOAD=f"{ours}/libcuda.so.1")
+    preloaded(sys.executable, "-c", say, expected="None", VCUDA_CUPTI="0")
+    preloaded("sh", "-c", 'echo "$LD_PRELOAD"', expected=both, VCUDA_CUPTI="1")
+    # A library whose DT_RPATH leads to another one gets ours.
+    ask = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).wheel_cupti_version())"
+    preloaded(sys.executable, "-c", ask, FOLDER / "wheel/libwheel.so", expected="130500")
+    preloaded(sys.executable, "-c", ask, FOLDER / "wheel/libwheel.so", expected="4711", VCUDA_CUPTI="0")
+
+
 def environment():
     """Ours stand first on the loader's path, but for those of mathematics, last; what was on it stays; the daemon's own path has nothing of ours."""
     r = expect(0, r"\A\Z", "run", *BACKEND, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$VCUDA_TRANSPORT"; echo "$LD_PRELOAD"',
