@@ -25,8 +25,9 @@
 enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 };
 
 /* What a sink wants to know. */
-#define VCUDA_PROFILE_CALLS 1u /* enter(), leave() and call() */
-#define VCUDA_PROFILE_WORK 2u  /* work(); needs the calls */
+#define VCUDA_PROFILE_CALLS 1u         /* enter(), leave() and call() */
+#define VCUDA_PROFILE_WORK 2u          /* work(); needs the calls */
+#define VCUDA_PROFILE_RUNTIME_CALLS 4u /* the calls of NVIDIA's runtime, too */
 
 /* The sink's own words. They are set in enter() or leave(), and go with the call's note and its work. */
 struct vcuda_profile_tags {
@@ -44,7 +45,8 @@ struct vcuda_profile_site {
 	CUcontext handle;
 	const char *name;       /* of the function */
 	const void *parameters; /* a structure of the parameters, in their order; NULL: they are not known */
-	void *result;           /* in leave() */
+	const void *result;     /* in leave() */
+	const char *symbol;     /* the kernel that a call of the runtime launches; NULL: none */
 	uint64_t function;      /* handle of the kernel or function that the call names; 0: none */
 	uint64_t data;          /* the sink's, from enter() to leave() */
 	bool is_noted;          /* the sink sets it: call() is to follow */

@@ -38,14 +38,19 @@ bool cupti_activity_has_call(uint32_t domain, uint32_t number)
 	       atomic_load_explicit(&calls[domain][number / 64], memory_order_relaxed) >> number % 64 & 1;
 }
 
+bool cupti_activity_has_calls(uint32_t domain)
+{
+	uint64_t any = 0;
+
+	for (unsigned int i = 0; i < WORDS; i++)
+		any |= atomic_load(&calls[domain][i]);
+	return any;
+}
+
 bool cupti_activity_is_any_on(void)
 {
-	uint64_t any = atomic_load(&kinds);
-
-	for (uint32_t domain = CUPTI_DOMAIN_DRIVER; domain <= CUPTI_DOMAIN_RUNTIME; domain++)
-		for (unsigned int i = 0; i < WORDS; i++)
-			any |= atomic_load(&calls[domain][i]);
-	return any;
+	return atomic_load(&kinds) || cupti_activity_has_calls(CUPTI_DOMAIN_DRIVER) ||
+	       cupti_activity_has_calls(CUPTI_DOMAIN_RUNTIME);
 }
 
 static void set_calls(uint32_t domain, bool on)

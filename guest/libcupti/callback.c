@@ -64,6 +64,7 @@ static void tell_call(struct vcuda_profile_site *site, uint32_t number, uint32_t
 
 	if (!is_wanted(site->domain, number))
 		return;
+	data.symbol = site->symbol;
 	if (site->function && recorder)
 		data.symbol = recorder->function_name(site->function);
 	cupti_callback_call(site->domain, number, &data);

@@ -113,7 +113,7 @@ struct cupti_callback_data {
 	uint32_t site;
 	const char *function;
 	const void *parameters;
-	void *result;
+	const void *result;
 	const char *symbol;
 	CUcontext context;
 	uint32_t context_number;

@@ -80,6 +80,9 @@ void cupti_buffer_forget(void);
 bool cupti_activity_is_on(uint32_t kind);
 bool cupti_activity_is_any_on(void);
 
+/* Whether any call of the domain has records. */
+bool cupti_activity_has_calls(uint32_t domain);
+
 /* The bits of the kinds, by 1 << kind, that are on. */
 uint64_t cupti_activity_kinds(void);
 

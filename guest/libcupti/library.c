@@ -166,13 +166,16 @@ const struct vcuda_profile_table *cupti_recorder_attached(void)
 void cupti_recorder_watch(void)
 {
 	const struct vcuda_profile_table *table = cupti_recorder_attached();
-	bool calls = false;
+	uint32_t what = 0;
 
 	for (uint32_t domain = CUPTI_DOMAIN_DRIVER; domain <= CUPTI_DOMAIN_SYNCHRONIZE; domain++)
-		calls |= cupti_callback_is_on(domain);
+		what |= cupti_callback_is_on(domain) ? VCUDA_PROFILE_CALLS : 0;
+	if (cupti_callback_is_on(CUPTI_DOMAIN_RUNTIME) || cupti_activity_has_calls(CUPTI_DOMAIN_RUNTIME))
+		what |= VCUDA_PROFILE_RUNTIME_CALLS;
+	if (cupti_activity_is_any_on())
+		what |= VCUDA_PROFILE_WORK;
 	if (table)
-		table->watch((calls ? VCUDA_PROFILE_CALLS : 0) |
-			     (cupti_activity_is_any_on() ? VCUDA_PROFILE_CALLS | VCUDA_PROFILE_WORK : 0));
+		table->watch(what);
 }
 
 /* All ends but the subscriber's handle: what was recorded is handed over. Works in a callback, too. */

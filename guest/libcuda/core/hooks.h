@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "protocol/cuda-abi.h"
 #include "protocol/profile-table.h"
@@ -67,6 +68,14 @@ extern void (*libcuda_hook_open)(void);
 
 /* The recorder's table for libcupti.so. trace/profile-sink.c */
 extern const struct vcuda_profile_table libcuda_profile_table;
+
+/*
+ * For NVIDIA's runtime. A switch that is not 0: the function of that number tells of its calls, before and after.
+ * trace/profile-runtime.c
+ */
+#define LIBCUDA_RUNTIME_FUNCTIONS 1024
+extern uint32_t libcuda_runtime_switches[LIBCUDA_RUNTIME_FUNCTIONS];
+void libcuda_runtime_callback(uint32_t number, const void *record);
 
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
 extern void (*libcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));

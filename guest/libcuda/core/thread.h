@@ -16,7 +16,7 @@ struct libcuda_throttle;
 #define LIBCUDA_THREAD_THROTTLES 16
 
 /* Rooms that keep something for each thread. */
-enum libcuda_thread_slot { LIBCUDA_THREAD_STREAM, LIBCUDA_THREAD_GRAPH, LIBCUDA_THREAD_SLOTS };
+enum libcuda_thread_slot { LIBCUDA_THREAD_STREAM, LIBCUDA_THREAD_GRAPH, LIBCUDA_THREAD_RUNTIME, LIBCUDA_THREAD_SLOTS };
 
 struct libcuda_thread {
 	struct call_thread calls;
@@ -25,6 +25,7 @@ struct libcuda_thread {
 	struct libcuda_context
 		*confirmed_context; /* the worker's last answer: this context had not failed; NULL: the worker lives */
 	uint64_t confirmed_at;      /* libcuda_ticks() */
+	bool in_names;              /* holds the lock of trace/profile-function.c, or is about to */
 	bool in_callback;           /* runs a host function: those make no CUDA calls */
 	/* The call that the thread is in, while calls are recorded (trace/profile.h). */
 	struct libcuda_recorded {

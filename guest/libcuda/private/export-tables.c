@@ -101,15 +101,15 @@ static CUresult check_nothing(void)
 static const slot context_checks[4] = {SIZE(context_checks), FUNCTION(refuse), FUNCTION(check_context),
 				       FUNCTION(check_nothing)};
 
-/* ---- hooks of profilers: all off ---- */
+/* ---- hooks of profilers ---- */
 
 static void callbacks_by_function(void **enabled, size_t *count)
 {
-	static uint32_t off[1024];
-
-	*enabled = off;
-	*count = sizeof(off) / sizeof(off[0]);
+	*enabled = libcuda_runtime_switches;
+	*count = LIBCUDA_RUNTIME_FUNCTIONS;
 }
+
+/* By domain: all off. */
 
 static void callbacks_by_domain(void **enabled, size_t *count)
 {
@@ -119,9 +119,30 @@ static void callbacks_by_domain(void **enabled, size_t *count)
 	*count = sizeof(off) / sizeof(off[0]);
 }
 
+static CUresult context_number(CUcontext context, uint64_t *number)
+{
+	struct libcuda_context *c = context ? libcuda_context_find(context) : libcuda_context_current();
+
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*number = c->number;
+	return CUDA_SUCCESS;
+}
+
+static CUresult callback_stream_number(CUcontext context, CUstream stream, uint64_t *number)
+{
+	*number = libcuda_stream_number(libcuda_context_find(context), stream);
+	return CUDA_SUCCESS;
+}
+
 static const slot callback_hooks[7] = {
-	SIZE(callback_hooks), FUNCTION(refuse), FUNCTION(callbacks_by_function), FUNCTION(refuse),
-	FUNCTION(refuse),     FUNCTION(refuse), FUNCTION(callbacks_by_domain),
+	SIZE(callback_hooks),
+	FUNCTION(libcuda_runtime_callback),
+	FUNCTION(callbacks_by_function),
+	FUNCTION(callback_stream_number),
+	FUNCTION(context_number),
+	FUNCTION(refuse),
+	FUNCTION(callbacks_by_domain),
 };
 
 /* ---- the runtime asks whether driver and runtime were made for each other ---- */
@@ -186,16 +207,6 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 }
 
 /* ---- what cuBLAS asks ---- */
-
-static CUresult context_number(CUcontext context, uint64_t *number)
-{
-	struct libcuda_context *c = context ? libcuda_context_find(context) : libcuda_context_current();
-
-	if (!c)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*number = c->number;
-	return CUDA_SUCCESS;
-}
 
 /* An object that stands for a stream: its handle does. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int per_thread)

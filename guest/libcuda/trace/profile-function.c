@@ -50,16 +50,35 @@ static struct entry *add(uint64_t handle)
 	return e;
 }
 
+/* False: a signal handler's call has interrupted one that holds the lock. */
+static bool enter(void)
+{
+	struct libcuda_thread *thread = libcuda_thread();
+
+	if (thread->in_names)
+		return false;
+	thread->in_names = true;
+	pthread_mutex_lock(&lock);
+	return true;
+}
+
+static void leave(void)
+{
+	pthread_mutex_unlock(&lock);
+	libcuda_thread()->in_names = false;
+}
+
 struct libcuda_profile_function libcuda_profile_function_find(uint64_t handle)
 {
 	struct libcuda_profile_function f = {0};
 	const struct entry *e;
 
-	pthread_mutex_lock(&lock);
+	if (!enter())
+		return f;
 	e = add(handle);
 	if (e)
 		f = e->function;
-	pthread_mutex_unlock(&lock);
+	leave();
 	return f;
 }
 
@@ -84,26 +103,23 @@ static bool read_attributes(uint64_t handle, struct libcuda_profile_function *f)
 	return true;
 }
 
-/* A signal handler's call may have interrupted one that holds the lock. */
 void libcuda_profile_function_keep(uint64_t handle, bool with_attributes)
 {
 	struct libcuda_profile_function f = {0};
 	struct entry *e;
+	bool is_known;
 
-	if (!handle || pthread_mutex_trylock(&lock))
+	if (!handle || !enter())
 		return;
 	e = add(handle);
-	if (!e || e->is_complete || !with_attributes) {
-		pthread_mutex_unlock(&lock);
-		return;
-	}
-	pthread_mutex_unlock(&lock);
-	if (!read_attributes(handle, &f) || pthread_mutex_trylock(&lock))
+	is_known = !e || e->is_complete || !with_attributes;
+	leave();
+	if (is_known || !read_attributes(handle, &f) || !enter())
 		return;
 	f.name = e->function.name;
 	e->function = f;
 	e->is_complete = true;
-	pthread_mutex_unlock(&lock);
+	leave();
 }
 
 void libcuda_profile_functions_forget(void)

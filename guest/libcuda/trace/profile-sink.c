@@ -60,32 +60,23 @@ static void fill_in_context(struct vcuda_profile_site *site)
 	site->handle = libcuda_context_handle(context);
 }
 
-void libcuda_profile_enter(struct libcuda_profile_entered *e, unsigned int call, const void *parameters,
-			   const uint64_t *values)
+bool libcuda_profile_enter_site(struct libcuda_profile_entered *e)
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
 	e->sink = libcuda_profile_watched() ? libcuda_profile_sink() : NULL;
 	if (!e->sink)
-		return;
+		return false;
 	e->before = thread->recorded;
-	e->site = (struct vcuda_profile_site){
-		.domain = VCUDA_PROFILE_DRIVER,
-		.call = call,
-		/* Within a call of the runtime it is the runtime's. */
-		.correlation = e->before.correlation ? e->before.correlation : next_correlation(),
-		.name = libcuda_trace_calls[call].name,
-		.parameters = parameters,
-		.function = argument(call, LIBCUDA_TRACE_FUNCTION, values),
-	};
+	/* A call of the driver within one of the runtime has the runtime's. */
+	e->site.correlation = e->before.correlation ? e->before.correlation : next_correlation();
 	fill_in_context(&e->site);
 	e->sink->enter(&e->site);
 	thread->recorded = (struct libcuda_recorded){.correlation = e->site.correlation, .wanted = e->site.tags.wanted};
+	return true;
 }
 
-/* Fills in what the sink knows. Returns whether it wants the note. */
-static bool leave_sink(struct libcuda_profile_entered *e, CUresult *result, const uint64_t *values,
-		       struct vcuda_profile_note *note)
+bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *result, struct vcuda_profile_note *note)
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
@@ -96,11 +87,33 @@ static bool leave_sink(struct libcuda_profile_entered *e, CUresult *result, cons
 	e->sink->leave(&e->site);
 	note->correlation = e->site.correlation;
 	note->context = e->site.context;
+	note->tags = e->site.tags;
+	return e->site.is_noted || note->pieces;
+}
+
+void libcuda_profile_enter(struct libcuda_profile_entered *e, unsigned int call, const void *parameters,
+			   const uint64_t *values)
+{
+	e->site = (struct vcuda_profile_site){
+		.domain = VCUDA_PROFILE_DRIVER,
+		.call = call,
+		.name = libcuda_trace_calls[call].name,
+		.parameters = parameters,
+		.function = argument(call, LIBCUDA_TRACE_FUNCTION, values),
+	};
+	if (libcuda_profile_enter_site(e))
+		libcuda_profile_function_keep(e->site.function, true);
+}
+
+static bool leave_sink(struct libcuda_profile_entered *e, const CUresult *result, const uint64_t *values,
+		       struct vcuda_profile_note *note)
+{
+	bool is_wanted = libcuda_profile_leave_site(e, result, note);
+
 	note->stream = libcuda_stream_number(libcuda_context_find(e->site.handle),
 					     (CUstream)(uintptr_t)argument(note->call, LIBCUDA_TRACE_STREAM, values));
 	note->event = argument(note->call, LIBCUDA_TRACE_EVENT, values);
-	note->tags = e->site.tags;
-	return e->site.is_noted || note->pieces;
+	return is_wanted;
 }
 
 void libcuda_profile_leave(struct libcuda_profile_entered *e, unsigned int call, CUresult result, uint64_t start,
@@ -124,7 +137,7 @@ void libcuda_profile_leave(struct libcuda_profile_entered *e, unsigned int call,
 	if (!is_wanted && !e->sink)
 		return;
 	if (c.function)
-		libcuda_profile_function_keep(c.function, e->sink);
+		libcuda_profile_function_keep(c.function, false);
 	if (e->sink)
 		is_wanted |= leave_sink(e, &result, values, &c.note);
 	if (is_wanted)
@@ -156,11 +169,12 @@ static void change(uint32_t what)
 {
 	atomic_store(&watched, what);
 	libcuda_trace_refill();
+	libcuda_profile_switch_runtime(what & VCUDA_PROFILE_RUNTIME_CALLS);
 }
 
 static void watch(uint32_t what)
 {
-	libcuda_profile_change(change, what & VCUDA_PROFILE_WORK ? what | VCUDA_PROFILE_CALLS : what);
+	libcuda_profile_change(change, what ? what | VCUDA_PROFILE_CALLS : 0);
 }
 
 static void detach(void)

@@ -119,12 +119,22 @@ struct libcuda_profile_entered {
 /* Whether calls are recorded, for the sink or the file. */
 bool libcuda_profile_is_on(void);
 
+/* Begins a call of which the site is filled in but for its correlation and context. False: it is not told. */
+bool libcuda_profile_enter_site(struct libcuda_profile_entered *e);
+/* Fills in what the sink knows. Returns whether the sink wants the note. The domain and call are filled in. */
+bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *result, struct vcuda_profile_note *note);
+
 /* Around a call of the driver. `values`: its arguments. */
 void libcuda_profile_enter(struct libcuda_profile_entered *e, unsigned int call, const void *parameters,
 			   const uint64_t *values);
 /* start, ns, waited: when it began, how long it took, how long it waited for the worker, in ns. */
 void libcuda_profile_leave(struct libcuda_profile_entered *e, unsigned int call, CUresult result, uint64_t start,
 			   uint64_t ns, uint64_t waited, const uint64_t *values);
+
+/* ---- profile-runtime.c ---- */
+
+/* Whether NVIDIA's runtime tells of its calls. */
+void libcuda_profile_switch_runtime(bool on);
 
 /* ---- profile-commands.c ---- */
 

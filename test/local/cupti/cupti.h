@@ -41,6 +41,7 @@ cupti_result cuptiActivityEnable(uint32_t kind);
 cupti_result cuptiActivityDisable(uint32_t kind);
 cupti_result cuptiActivityEnableContext(CUcontext context, uint32_t kind);
 cupti_result cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable);
+cupti_result cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable);
 cupti_result cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable);
 cupti_result cuptiActivityFlushAll(uint32_t flag);
 cupti_result cuptiActivityGetNextRecord(uint8_t *buffer, size_t size, struct cupti_record **record);
@@ -113,5 +114,6 @@ void test_off(void);
 void test_finalize(void);
 void test_fork(void);
 void test_pieces(void);
+void test_runtime(void);
 
 #endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of NVIDIA's runtime, which this program plays: doc/private-tables.md. */
+#include "cupti.h"
+
+struct call {
+	uint32_t size, unknown_1;
+	uint64_t context_number, stream_number, unknown_2;
+	uint64_t *correlation_data;
+	uint32_t *result;
+	const char *function;
+	const void *parameters;
+	CUcontext context;
+	CUstream stream;
+	uint32_t number, is_end;
+	const char *symbol;
+	uint64_t unknown_3[3];
+};
+
+_Static_assert(sizeof(struct call) == 0x78, "the runtime's record");
+
+enum { LAUNCH = 211, GET_DEVICE = 17 };
+
+static struct {
+	size_t bytes;
+	void (*call)(uint32_t number, struct call *call);
+	void (*switches)(uint32_t **switches, size_t *count);
+	void (*stream_number)(CUcontext context, CUstream stream, uint64_t *number);
+	void (*context_number)(CUcontext context, uint64_t *number);
+} const *hooks;
+
+static uint32_t *switches;
+
+static void find_hooks(void)
+{
+	static const CUuuid uuid = {"\xa0\x94\x79\x8c\x2e\x74\x2e\x74\x93\xf2\x08\x00\x20\x0c\x0a\x66"};
+	size_t count;
+
+	OK(cuGetExportTable((const void **)&hooks, &uuid));
+	hooks->switches(&switches, &count);
+	CHECK(count > LAUNCH);
+}
+
+static CUdeviceptr data;
+
+static void launch_kernel(void)
+{
+	launch(first, 3, 32, 0, data, NULL);
+}
+
+static void no_work(void)
+{
+	CUdevice device;
+
+	OK(cuCtxGetDevice(&device));
+}
+
+/* A function of the runtime. */
+static void play(uint32_t number, const char *name, void (*work)(void), uint32_t result, uint32_t size)
+{
+	uint64_t correlation_data = 0;
+	uint32_t code = 0;
+	int parameters = 4711;
+	struct call call = {.size = size,
+			    .correlation_data = &correlation_data,
+			    .result = &code,
+			    .function = name,
+			    .parameters = &parameters,
+			    .context = context,
+			    .number = number,
+			    .symbol = number == LAUNCH ? "first" : NULL};
+
+	if (!switches[number]) {
+		work();
+		return;
+	}
+	hooks->context_number(context, &call.context_number);
+	hooks->stream_number(context, NULL, &call.stream_number);
+	hooks->call(number, &call);
+	work();
+	code = result;
+	call.is_end = 1;
+	hooks->call(number, &call);
+}
+
+static unsigned int enters, exits;
+static uint32_t correlation;
+
+static void see(void *userdata, uint32_t domain, uint32_t id, const void *seen)
+{
+	const struct cupti_callback_data *d = seen;
+
+	(void)userdata;
+	CHECK(domain == CUPTI_DOMAIN_RUNTIME && id == LAUNCH);
+	CHECK(!strcmp(d->function, "cudaLaunchKernel_v7000") && !strcmp(d->symbol, "first"));
+	CHECK(*(const int *)d->parameters == 4711 && d->context == context && d->context_number);
+	if (d->site == CUPTI_SITE_ENTER) {
+		enters++;
+		*d->correlation_data = 99;
+		correlation = d->correlation;
+	} else {
+		exits++;
+		CHECK(*d->correlation_data == 99 && *(const uint32_t *)d->result == 0 && d->correlation == correlation);
+	}
+}
+
+void test_runtime(void)
+{
+	const uint32_t size = sizeof(struct call);
+	const struct cupti_kernel_record *k;
+	const struct cupti_api_record *r;
+	subscriber_handle subscriber;
+
+	start_client();
+	start_device();
+	find_hooks();
+	OK(cuMemAlloc_v2(&data, 64));
+	CHECK(!switches[LAUNCH] && !switches[GET_DEVICE]);
+	OK(cuptiActivityEnable(CUPTI_KIND_RUNTIME));
+	OK(cuptiActivityEnable(CUPTI_KIND_DRIVER));
+	OK(cuptiActivityEnable(CUPTI_KIND_KERNEL));
+	OK(cuptiActivityEnableRuntimeApi(GET_DEVICE, 0));
+	CHECK(switches[LAUNCH]);
+	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
+	play(GET_DEVICE, "cudaGetDevice", no_work, 0, size);
+	play(LAUNCH, "cudaLaunchKernel", no_work, 98, size);
+	/* A record of another runtime is none. */
+	play(LAUNCH, "cudaLaunchKernel", no_work, 0, 0x40);
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_RUNTIME) == 2 && count_records(CUPTI_KIND_KERNEL) == 1);
+	r = find_record(CUPTI_KIND_RUNTIME, 0);
+	k = find_record(CUPTI_KIND_KERNEL, 0);
+	CHECK(r->id == LAUNCH && r->start <= r->end && !r->result);
+	/* The calls of the driver within it, and the kernel, have its correlation. */
+	CHECK(k->correlation == r->correlation && find_call(r->correlation)->id == number_of("cuLaunchKernel"));
+	CHECK(find_call(r->correlation)->start >= r->start && find_call(r->correlation)->end <= r->end);
+	r = find_record(CUPTI_KIND_RUNTIME, 1);
+	CHECK(r->id == LAUNCH && r->result == 98 && r->correlation != k->correlation);
+	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
+	CHECK(!switches[LAUNCH]);
+
+	OK(cuptiSubscribe(&subscriber, see, NULL));
+	OK(cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RUNTIME, LAUNCH));
+	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
+	play(GET_DEVICE, "cudaGetDevice", no_work, 0, size);
+	CHECK(enters == 1 && exits == 1);
+	OK(cuptiUnsubscribe(subscriber));
+	CHECK(!switches[LAUNCH]);
+	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
+	CHECK(enters == 1 && exits == 1);
+}
