@@ -31,7 +31,7 @@ enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 
 
 /* The sink's own words. They are set in enter() or leave(), and go with the call's note and its work. */
 struct vcuda_profile_tags {
-	uint64_t wanted;
+	uint64_t wanted, detail;
 	uint64_t external_kinds; /* bits of those that are there */
 	uint64_t external[VCUDA_PROFILE_EXTERNALS];
 };
@@ -86,8 +86,8 @@ struct vcuda_profile_work {
 	uint64_t begin, end; /* ns of the guest's monotonic clock */
 	uint64_t seq;        /* of the command */
 	uint32_t correlation, context, stream, device;
-	uint64_t wanted;  /* vcuda_profile_tags, of the call */
-	const char *name; /* lives as long as the process */
+	uint64_t wanted, detail; /* vcuda_profile_tags, of the call */
+	const char *name;        /* lives as long as the process */
 
 	enum vcuda_profile_work_kind kind;
 	/* Copies and memsets. */

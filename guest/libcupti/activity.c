@@ -11,11 +11,12 @@
 #define WORDS 16u /* of a domain's bits: for numbers less than 1024 */
 
 #define SUPPORTED                                                                                                      \
-	(1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMSET | 1ull << CUPTI_KIND_KERNEL |                           \
-	 1ull << CUPTI_KIND_DRIVER | 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DEVICE |                          \
-	 1ull << CUPTI_KIND_CONTEXT | 1ull << CUPTI_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_KIND_OVERHEAD |             \
-	 1ull << CUPTI_KIND_CUDA_EVENT | 1ull << CUPTI_KIND_STREAM | 1ull << CUPTI_KIND_SYNCHRONIZATION |              \
-	 1ull << CUPTI_KIND_EXTERNAL_CORRELATION | 1ull << CUPTI_KIND_GRAPH_TRACE)
+	(1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2 | 1ull << CUPTI_KIND_MEMSET |                          \
+	 1ull << CUPTI_KIND_KERNEL | 1ull << CUPTI_KIND_DRIVER | 1ull << CUPTI_KIND_RUNTIME |                          \
+	 1ull << CUPTI_KIND_DEVICE | 1ull << CUPTI_KIND_CONTEXT | 1ull << CUPTI_KIND_CONCURRENT_KERNEL |               \
+	 1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_CUDA_EVENT | 1ull << CUPTI_KIND_STREAM |                     \
+	 1ull << CUPTI_KIND_SYNCHRONIZATION | 1ull << CUPTI_KIND_EXTERNAL_CORRELATION |                                \
+	 1ull << CUPTI_KIND_GRAPH_TRACE)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t kinds;

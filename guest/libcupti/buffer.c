@@ -27,6 +27,7 @@ static size_t size_of(uint32_t kind)
 {
 	static const uint16_t sizes[CUPTI_KINDS] = {
 		[CUPTI_KIND_MEMCPY] = sizeof(struct cupti_memcpy_record),
+		[CUPTI_KIND_MEMCPY2] = sizeof(struct cupti_peer_record),
 		[CUPTI_KIND_MEMSET] = sizeof(struct cupti_memset_record),
 		[CUPTI_KIND_KERNEL] = sizeof(struct cupti_kernel_record),
 		[CUPTI_KIND_CONCURRENT_KERNEL] = sizeof(struct cupti_kernel_record),

@@ -43,6 +43,7 @@ enum cupti_kind {
 	CUPTI_KIND_CONTEXT = 9,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
 	CUPTI_KIND_OVERHEAD = 17,
+	CUPTI_KIND_MEMCPY2 = 22,
 	CUPTI_KIND_CUDA_EVENT = 36,
 	CUPTI_KIND_STREAM = 37,
 	CUPTI_KIND_SYNCHRONIZATION = 38,
@@ -63,6 +64,7 @@ enum cupti_copy {
 	CUPTI_COPY_DTOA,
 	CUPTI_COPY_DTOD,
 	CUPTI_COPY_HTOH,
+	CUPTI_COPY_PTOP,
 };
 
 enum { CUPTI_FLAG_ASYNC = 1, CUPTI_FLAG_FLUSH_FORCED = 1 };
@@ -193,6 +195,19 @@ struct cupti_memcpy_record {
 	uint32_t source_graph, padding_3;
 	uint64_t source_graph_node;
 #endif
+} CUPTI_RECORD;
+
+/* Between devices. */
+struct cupti_peer_record {
+	uint32_t kind;
+	uint8_t copy_kind, source_kind, destination_kind, flags;
+	uint64_t bytes, start, end;
+	uint32_t device, context, stream;
+	uint32_t source_device, source_context, destination_device, destination_context;
+	uint32_t correlation;
+	void *reserved;
+	uint64_t graph_node;
+	uint32_t graph, channel, channel_type;
 } CUPTI_RECORD;
 
 struct cupti_memset_record {

@@ -101,6 +101,7 @@ void cupti_external_read(struct vcuda_profile_tags *tags);
 
 /* Beside the bits of kinds in vcuda_profile_tags. */
 #define CUPTI_TAG_ASYNC (1ull << 63)
+#define CUPTI_TAG_PEER (1ull << 62) /* `detail`: 16 bits each: device and context of the source, of the destination */
 
 void cupti_record_call(const struct vcuda_profile_note *note);
 void cupti_record_work(const struct vcuda_profile_work *work);

@@ -41,6 +41,34 @@ static uint32_t number_of(const struct vcuda_profile_site *site)
 						     : cupti_driver_number(cupti_recorder_attached(), site->call);
 }
 
+/* 16 bits of the device, and of the context. */
+static uint64_t end_of(CUcontext context)
+{
+	const struct vcuda_profile_table *table = cupti_recorder_attached();
+	CUdevice device = 0;
+	uint32_t number = 0;
+
+	if (table && context && table->context_device(context, &device) == CUDA_SUCCESS)
+		table->context_number(context, &number);
+	return (uint64_t)(device & 0xffff) | (uint64_t)(number & 0xffff) << 16;
+}
+
+static void note_peers(struct vcuda_profile_site *site)
+{
+	const struct {
+		CUdeviceptr destination;
+		CUcontext to;
+		CUdeviceptr source;
+		CUcontext from;
+	} *copy = site->parameters;
+
+	if (site->domain != VCUDA_PROFILE_DRIVER ||
+	    (!cupti_is_function(site->name, "cuMemcpyPeer") && !cupti_is_function(site->name, "cuMemcpyPeerAsync")))
+		return;
+	site->tags.wanted |= CUPTI_TAG_PEER;
+	site->tags.detail = end_of(copy->from) | end_of(copy->to) << 32;
+}
+
 static void enter(struct vcuda_profile_site *site)
 {
 	uint32_t number = number_of(site);
@@ -58,6 +86,8 @@ static void enter(struct vcuda_profile_site *site)
 		site->tags.wanted |= 1ull << CUPTI_KIND_DRIVER | 1ull << CUPTI_KIND_RUNTIME;
 	if (wanted >> CUPTI_KIND_EXTERNAL_CORRELATION & 1)
 		cupti_external_read(&site->tags);
+	if (wanted >> CUPTI_KIND_MEMCPY2 & 1)
+		note_peers(site);
 	cupti_resource_enter(site);
 	if (number)
 		cupti_callback_enter(site, number);

@@ -365,6 +365,31 @@ void cupti_record_copy(const struct vcuda_profile_work *w)
 	cupti_buffer_add(&r);
 }
 
+static void add_peer(const struct vcuda_profile_work *w)
+{
+	const struct cupti_peer_record r = {
+		.kind = CUPTI_KIND_MEMCPY2,
+		.copy_kind = CUPTI_COPY_PTOP,
+		.source_kind = memory_kind(w->from),
+		.destination_kind = memory_kind(w->to),
+		.flags = w->wanted & CUPTI_TAG_ASYNC ? CUPTI_FLAG_ASYNC : 0,
+		.bytes = w->bytes,
+		.start = cupti_clock_at(w->begin),
+		.end = cupti_clock_at(w->end),
+		.device = w->device,
+		.context = w->context,
+		.stream = w->stream,
+		.source_device = w->detail & 0xffff,
+		.source_context = w->detail >> 16 & 0xffff,
+		.destination_device = w->detail >> 32 & 0xffff,
+		.destination_context = (uint32_t)(w->detail >> 48),
+		.correlation = w->correlation,
+		.channel_type = CUPTI_CHANNEL_COPY,
+	};
+
+	cupti_buffer_add(&r);
+}
+
 static void add_memset(const struct vcuda_profile_work *w)
 {
 	const struct cupti_memset_record r = {
@@ -421,6 +446,10 @@ void cupti_record_work(const struct vcuda_profile_work *w)
 			add_kernel(w);
 		break;
 	case VCUDA_PROFILE_MEMCPY:
+		if (w->wanted & CUPTI_TAG_PEER) {
+			add_peer(w);
+			break;
+		}
 		if (!is_wanted(w->wanted, CUPTI_KIND_MEMCPY))
 			break;
 		if (w->is_piece && w->correlation)

@@ -29,9 +29,9 @@ struct libcuda_thread {
 	bool in_callback;           /* runs a host function: those make no CUDA calls */
 	/* The call that the thread is in, while calls are recorded (trace/profile.h). */
 	struct libcuda_recorded {
-		uint32_t correlation; /* of the call, and of its commands; 0: it is not recorded */
-		uint32_t pieces;      /* commands so far that may be a part of a copy */
-		uint64_t wanted;      /* the sink's tag */
+		uint32_t correlation;    /* of the call, and of its commands; 0: it is not recorded */
+		uint32_t pieces;         /* commands so far that may be a part of a copy */
+		uint64_t wanted, detail; /* the sink's tags */
 	} recorded;
 	void *slots[LIBCUDA_THREAD_SLOTS]; /* what each room keeps; NULL at first */
 	struct libcuda_throttle

@@ -134,6 +134,7 @@ static void note(uint64_t seq, const struct client_call *call)
 	w->seq = seq;
 	w->correlation = recorded->correlation;
 	w->wanted = recorded->wanted;
+	w->detail = recorded->detail;
 	w->context = context ? (uint32_t)context->number : 0;
 	w->device = context ? (uint32_t)context->device : 0;
 	w->stream = libcuda_stream_number(context, (CUstream)(uintptr_t)command.stream);

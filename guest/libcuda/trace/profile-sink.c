@@ -72,7 +72,8 @@ bool libcuda_profile_enter_site(struct libcuda_profile_entered *e)
 	e->site.correlation = e->before.correlation ? e->before.correlation : next_correlation();
 	fill_in_context(&e->site);
 	e->sink->enter(&e->site);
-	thread->recorded = (struct libcuda_recorded){.correlation = e->site.correlation, .wanted = e->site.tags.wanted};
+	thread->recorded = (struct libcuda_recorded){
+		.correlation = e->site.correlation, .wanted = e->site.tags.wanted, .detail = e->site.tags.detail};
 	return true;
 }
 

@@ -152,7 +152,8 @@ int main(int argc, char **argv)
 		{"callbacks", test_callbacks}, {"subscribers", test_subscribers},
 		{"arguments", test_arguments}, {"off", test_off},
 		{"finalize", test_finalize},   {"fork", test_fork},
-		{"pieces", test_pieces},       {"runtime", test_runtime},
+		{"pieces", test_pieces},       {"peers", test_peers},
+		{"runtime", test_runtime},
 	};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(all[0]); i++) {

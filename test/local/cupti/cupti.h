@@ -114,6 +114,7 @@ void test_off(void);
 void test_finalize(void);
 void test_fork(void);
 void test_pieces(void);
+void test_peers(void);
 void test_runtime(void);
 
 #endif

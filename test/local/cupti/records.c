@@ -199,6 +199,38 @@ void test_records(void)
 	}
 }
 
+/* Between devices, or two contexts of one. */
+void test_peers(void)
+{
+	static const uint32_t kinds[] = {CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY2, CUPTI_KIND_DRIVER, 0};
+	const struct cupti_peer_record *p;
+	CUdeviceptr from, to;
+	CUcontext other;
+	uint32_t id;
+	int devices;
+
+	start_client();
+	start_device();
+	OK(cuDeviceGetCount(&devices));
+	OK(cuMemAlloc_v2(&to, SMALL));
+	OK(cuCtxCreate_v2(&other, 0, devices - 1));
+	OK(cuMemAlloc_v2(&from, SMALL));
+	OK(cuCtxSetCurrent(context));
+	enable(kinds);
+	OK(cuMemcpyPeer(to, context, from, other, SMALL - 3));
+	OK(cuMemcpyDtoD_v2(to, to + SMALL / 2, 16));
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_MEMCPY2) == 1 && count_records(CUPTI_KIND_MEMCPY) == 1);
+	p = find_record(CUPTI_KIND_MEMCPY2, 0);
+	CHECK(p->copy_kind == CUPTI_COPY_PTOP && p->bytes == SMALL - 3 && p->start <= p->end);
+	CHECK(p->source_kind == CUPTI_MEMORY_DEVICE && p->destination_kind == CUPTI_MEMORY_DEVICE);
+	CHECK(p->source_device == (uint32_t)devices - 1 && p->destination_device == 0);
+	OK(cuptiGetContextId(other, &id));
+	CHECK(p->source_context == id && p->destination_context == context_id());
+	check_call(p->correlation, "cuMemcpyPeer");
+}
+
 #define GRAPH_LAUNCHES 5
 
 /* A launch of a graph is that of the whole, or of its kernels: always so on the software GPU. */
