@@ -10,7 +10,7 @@
 # each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
 # starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
 # four programs each); slow (the tests of the suite of that name, also under the address sanitizer); pauses (programs are paused 200 times, and release their memory 200 times; 200 events beside VMs that share memory); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build);
-# mutants (mutated PTX instructions against NVIDIA's ptxas).
+# mutants (mutated PTX instructions against NVIDIA's ptxas); cupti (records and numbers of libcupti against the headers in PyPI's wheels).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 
@@ -19,7 +19,7 @@ BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages old-glibc loaded ends random fuzz faults vms pauses slow kasan mutants"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages old-glibc loaded ends random fuzz faults vms pauses slow kasan mutants cupti"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -99,6 +99,7 @@ part() {
 	slow) slow ;;
 	kasan) kasan ;;
 	mutants) mutants ;;
+	cupti) python3 test/local/cupti/layouts.py ;;
 	esac
 }
 
