@@ -2,6 +2,7 @@
 #include "cupti.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_function request;
 static complete_function complete;
 static struct buffer current;
+static _Atomic bool has_current;
 static struct buffer *full, **full_end = &full;
 static uint64_t dropped;
 
@@ -63,6 +65,7 @@ static void end_current(void)
 		dropped += current.count;
 	}
 	current = (struct buffer){0};
+	atomic_store(&has_current, false);
 }
 
 static void get_buffer(void)
@@ -76,11 +79,22 @@ static void get_buffer(void)
 	cupti_in_client = false;
 	if (b.data)
 		current = b;
+	atomic_store(&has_current, b.data);
 }
 
 static bool has_room(size_t size)
 {
 	return current.data && current.size - current.used >= size && (!current.most || current.count < current.most);
+}
+
+/* A signal handler's call may have interrupted one that holds the lock. */
+void cupti_buffer_prepare(void)
+{
+	if (atomic_load_explicit(&has_current, memory_order_relaxed) || cupti_in_client || pthread_mutex_trylock(&lock))
+		return;
+	if (!current.data)
+		get_buffer();
+	pthread_mutex_unlock(&lock);
 }
 
 void cupti_buffer_add(const void *record)
@@ -147,6 +161,7 @@ void cupti_buffer_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	current = (struct buffer){0};
+	atomic_store(&has_current, false);
 	full = NULL;
 	full_end = &full;
 	dropped = 0;

@@ -62,6 +62,12 @@ void cupti_clock_forget(void);
 
 /* ---- buffer.c ---- */
 
+/*
+ * Asks the client for a buffer if there is none. In the thread whose call is recorded: Kineto does not flush before it
+ * was asked for a buffer, and the recorder tells of calls later.
+ */
+void cupti_buffer_prepare(void);
+
 /* Copies a record into the client's buffer. It counts as dropped if the client gives no buffer with room for it. */
 void cupti_buffer_add(const void *record);
 

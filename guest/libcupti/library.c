@@ -75,6 +75,8 @@ static void enter(struct vcuda_profile_site *site)
 	bool has_record = number && cupti_activity_has_call(site->domain, number);
 	uint64_t wanted = cupti_activity_kinds();
 
+	if (wanted || has_record)
+		cupti_buffer_prepare();
 	if (strstr(site->name, "Async") || site->domain != VCUDA_PROFILE_DRIVER)
 		wanted |= CUPTI_TAG_ASYNC;
 	site->tags.wanted = wanted;

@@ -37,6 +37,13 @@ void test_buffers(void)
 	start_device();
 	OK(cuMemAlloc_v2(&data, 1000));
 	OK(cuptiActivityEnable(CUPTI_KIND_MEMSET));
+	/* The client is asked for a buffer before the first call returns, as PyTorch expects. */
+	CHECK(!buffers_given);
+	OK(cuMemsetD8Async(data, 0, 1, NULL));
+	CHECK(buffers_given == 1 && !buffers_taken);
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_MEMSET) == 1 && buffers_taken == 1);
 	work(data, 30);
 	CHECK(count_records(CUPTI_KIND_MEMSET) == 30 && buffers_taken == 1 && !dropped());
 	buffer_size = 3 * record;
