@@ -76,7 +76,8 @@ def quotas_killed():
             p = hold(env, 200)
             worker, = children(d.pid)
             os.kill(worker, signal.SIGKILL)
-            wait_until(lambda: not children(d.pid), "the worker is left")
+            # A process is a zombie for /proc while the last of its threads still frees its memory.
+            wait_until(lambda: f"worker {worker} was killed by SIGKILL" in log_of(d), "the worker is left")
             p.kill()
             p.wait()
             p = hold(env, 200)
