@@ -68,7 +68,7 @@ enum vcuda_figure {
 	VCUDA_FIGURE_FIELD,
 };
 
-/* What is at the other end of a link is no GPU, but one that the guest's own devices may use: a switch. */
+/* The other end of a link is no GPU, but one that the guest's own devices may use: a switch. */
 #define VCUDA_FIGURE_FOREIGN UINT64_MAX
 
 #define VCUDA_FIGURE_ARGUMENTS 3

@@ -24,7 +24,7 @@
 
 enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 };
 
-/* What a sink wants to know. */
+/* The events that a sink asks for. */
 #define VCUDA_PROFILE_CALLS 1u         /* enter(), leave() and call() */
 #define VCUDA_PROFILE_WORK 2u          /* work(); needs the calls */
 #define VCUDA_PROFILE_RUNTIME_CALLS 4u /* the calls of NVIDIA's runtime, too */

@@ -20,7 +20,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t kinds;
-/* Of the driver's and the runtime's functions those that have records. */
+/* A bit for each function of the driver and of the runtime that has records. */
 static _Atomic uint64_t calls[CUPTI_DOMAIN_RUNTIME + 1][WORDS];
 
 bool cupti_activity_is_on(uint32_t kind)

@@ -55,7 +55,7 @@ static uint32_t attribute(uint32_t device, CUdevice_attribute which)
 												       : 0;
 }
 
-/* What is not known is 0. */
+/* Unknown values are 0. */
 static void add_device(uint32_t device)
 {
 #define A(name) attribute(device, CU_DEVICE_ATTRIBUTE_##name)
@@ -269,7 +269,7 @@ static uint32_t kernel_kind(uint64_t wanted)
 	return is_wanted(wanted, CUPTI_KIND_KERNEL) ? CUPTI_KIND_KERNEL : 0;
 }
 
-/* Of graphs and of calls of libraries sizes are not known. */
+/* The sizes of graphs and of library calls are not known. */
 static int32_t dimension(uint32_t size)
 {
 	return size ? (int32_t)size : 1;

@@ -17,7 +17,7 @@ nvmlReturn_t nvml_require_init(void);
 /* The same, and whether the handle is one of a device; then *index is its number. */
 nvmlReturn_t nvml_require_device(nvmlDevice_t device, int *index);
 
-/* What the host says of a device; constant while the library is in use. */
+/* The host's description of a device; constant while the library is in use. */
 const vcuda_device_info *nvml_device_info(int index);
 
 /* An attribute of CUDA's. False: the host does not know it. */
@@ -35,7 +35,7 @@ nvmlReturn_t nvml_put_text(char *to, unsigned int room, const char *text);
 nvmlReturn_t nvml_error_of(int err);
 
 /*
- * What a function that is not implemented gives. With VCUDA_VERBOSE a line names it, the first time, of which `said` is
+ * The result of a function that is not implemented. With VCUDA_VERBOSE a line names it, the first time, of which `said` is
  * the function's own note.
  */
 int nvml_refuse(const char *name, atomic_flag *said);
@@ -44,6 +44,9 @@ int nvml_refuse(const char *name, atomic_flag *said);
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t peer, unsigned int *level);
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
+
+/* A count of 0: no process of a guest draws, or uses MPS. */
+nvmlReturn_t nvml_no_processes(nvmlDevice_t device, unsigned int *count);
 
 /* Memory that the guest's processes have on a device. */
 nvmlReturn_t nvml_used_memory(int index, unsigned long long *bytes);

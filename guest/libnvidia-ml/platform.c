@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine is beyond its devices: a guest's devices are in no fabric, the guest knows nothing of a chassis, and
+ * The machine beyond its devices: a guest's devices are in no fabric, the guest knows nothing of a chassis, and
  * its memory is not hidden from the host.
  */
 #include <string.h>

@@ -26,7 +26,7 @@ static nvmlReturn_t refuse(void)
 
 /* ---- topology ---- */
 
-/* What nvidia-smi shows: PIX, PXB, PHB, NODE, SYS, and from there on the number of links. */
+/* nvidia-smi shows PIX, PXB, PHB, NODE, SYS, and from there on the number of links. */
 enum { SHOWN_PIX, SHOWN_PXB, SHOWN_PHB, SHOWN_NODE, SHOWN_SYS };
 
 static unsigned int shown(unsigned int level)
@@ -117,20 +117,6 @@ static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *count, struct p
 	return NVML_SUCCESS;
 }
 
-/* No process of a guest draws, or uses MPS. */
-static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned int *count)
-{
-	int index;
-	nvmlReturn_t result = nvml_require_device(device, &index);
-
-	if (result != NVML_SUCCESS)
-		return result;
-	if (!count)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	*count = 0;
-	return NVML_SUCCESS;
-}
-
 /* ---- the table ---- */
 
 static const unsigned char smi_table[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
@@ -146,8 +132,8 @@ __attribute__((constructor)) static void fill(void)
 		words[i] = (void *)refuse;
 	words[WORD_TOPOLOGY] = (void *)topology;
 	words[WORD_COMPUTE_PROCESSES] = (void *)processes;
-	words[WORD_GRAPHICS_PROCESSES] = (void *)no_processes;
-	words[WORD_MPS_PROCESSES] = (void *)no_processes;
+	words[WORD_GRAPHICS_PROCESSES] = (void *)nvml_no_processes;
+	words[WORD_MPS_PROCESSES] = (void *)nvml_no_processes;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **table, const unsigned char id[16])

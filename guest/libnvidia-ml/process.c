@@ -98,8 +98,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t devi
 	return NVML_SUCCESS;
 }
 
-/* Of these kinds there are none in a guest. */
-static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count)
+nvmlReturn_t nvml_no_processes(nvmlDevice_t device, unsigned int *count)
 {
 	int index;
 	nvmlReturn_t result = nvml_require_device(device, &index);
@@ -115,7 +114,7 @@ static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count)
 #define NONE(name)                                                                                                     \
 	NVML_EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, void *infos)                           \
 	{                                                                                                              \
-		return none(device, count);                                                                            \
+		return nvml_no_processes(device, count);                                                               \
 	}
 
 NONE(nvmlDeviceGetGraphicsRunningProcesses)

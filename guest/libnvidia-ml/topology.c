@@ -208,7 +208,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsign
 	return affinity(device, words, set, scope, near_nodes);
 }
 
-/* Of the calling thread. */
+/* The calling thread's. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t device)
 {
 	cpu_set_t set;

@@ -6,7 +6,7 @@
 
 #include "nvml.h"
 
-/* Of NVIDIA's functions, by the values behind the device. */
+/* The types of NVIDIA's functions, by the values behind the device. */
 enum shape { U32, U64, PAIR, FOUR, RATES, A_U32, AA_U32, AA_U64, AAA_U64 };
 enum allowed { ALWAYS, ASKED };
 

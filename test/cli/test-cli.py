@@ -281,7 +281,7 @@ def doctor():
         check(texts == [line for line in lines if re.match(r"(ok|note|missing) ", line)], f"{texts}\n{lines}")
         check(all(f["mend"] for f in found["findings"] if f["finding"] == "missing"), r.stdout)
         check(r.returncode == 1 and found["programs"] is None and found["vcuda run"] == "yes" and found["vcuda vm run"] == "no", r.stdout)
-        # What a container has: the guest's part, and a socket.
+        # A container has the guest's part, and a socket.
         path = os.path.join(empty, "s")
         with listening(path):
             r = vcuda("doctor", VCUDA_DAEMON="/dev/null/vcudad", VCUDA_SOCKET=path)

@@ -62,7 +62,7 @@ def torch():
     for e in kinds["kernel"] + kinds["gpu_memcpy"] + kinds["gpu_memset"]:
         call = calls.get(e["args"]["correlation"])
         check(call and call["ts"] <= e["ts"] + e["dur"], f"no call for {e}")
-    # What PyTorch's own operators did on the device is linked with them.
+    # The work of PyTorch's own operators on the device is linked with them.
     operators = {e["args"].get("External id"): e["name"] for e in kinds["cpu_op"]}
     check(operators.get(kinds["gpu_memcpy"][0]["args"]["External id"]) == "aten::copy_", "the copy's operator")
     print(f"torch {t.__version__}: {sum(names.values())} kernels, {len(kinds['cuda_runtime'])} calls of the runtime, {len(kinds['cuda_driver'])} of the driver")

@@ -81,7 +81,7 @@ def vm_run(kernel):
     for out in outputs:
         check("Test PASSED" in out and "vCUDA Software GPU" in out, f"an example printed:\n{out}")
     check(r.stderr.count("CUDA calls of process") == 1 + len(paths), f"--stats does not reach every program:\n{r.stderr}")
-    # What the doctor says where the host's parts are not installed, with the driver and without it.
+    # The doctor's words where the host's parts are not installed, with the driver and without it.
     script = 'VCUDA_DAEMON=/none "$0" doctor || exit 1; rmmod virtio_cuda; VCUDA_DAEMON=/none "$0" doctor; exit $((1 - $?))'
     r = subprocess.run([vcuda, "vm", "run", "--kernel", kernel, "--backend", "cpu", "--", "sh", "-c", script, vcuda], capture_output=True, text=True, check=False)
     check(r.returncode == 0 and "1 device: vCUDA Software GPU" in r.stdout and "\nCUDA programs can run here.\n" in r.stdout and

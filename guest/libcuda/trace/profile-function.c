@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a record says of functions. Their handles are never used again. */
+/* Names and sizes of functions for records. A handle of a function is never used again. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "core/hooks.h"
 #include "trace/profile.h"
 
-/* Of the runtimes of CUDA 12 and 13. */
+/* The layout is the same in the runtimes of CUDA 12 and 13. */
 struct record {
 	uint32_t size, unknown_1;
 	uint64_t context_number, stream_number, unknown_2;

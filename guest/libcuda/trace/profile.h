@@ -74,7 +74,7 @@ void libcuda_profile_finish(void);
 /* Tells all calls that have ended, and all work that the worker knows of, however long the worker takes. */
 void libcuda_profile_flush(void);
 
-/* What the sink wants has changed: change() is called, and the worker measures from now on if there is a sink. */
+/* Tells a change of the sink's wishes: change() is called, and the worker measures from now on if there is a sink. */
 void libcuda_profile_change(void (*change)(uint32_t what), uint32_t what);
 
 /* Nothing is told any more, once a round that is under way has ended. */

@@ -64,7 +64,7 @@ static bool find_device(struct worker_session *s, const char *host_id, uint64_t 
 	return false;
 }
 
-/* Of a link to a GPU that is not the guest's the guest is told nothing. */
+/* The guest is told nothing about a link to a GPU that is not the guest's. */
 static unsigned int link_remote(struct worker_session *s, const char *id, const uint32_t *arguments, uint64_t *number)
 {
 	uint64_t type[VCUDA_FIGURE_VALUES];

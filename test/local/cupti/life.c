@@ -49,7 +49,7 @@ void test_buffers(void)
 	buffer_size = 3 * record;
 	work(data, 30);
 	CHECK(count_records(CUPTI_KIND_MEMSET) == 30 && buffers_taken == 10 && !dropped());
-	/* What is left of a buffer is not used. */
+	/* The rest of a buffer is not used. */
 	buffer_size = 3 * record + record / 2;
 	work(data, 30);
 	CHECK(count_records(CUPTI_KIND_MEMSET) == 30 && buffers_taken == 10 && !dropped());

@@ -207,7 +207,7 @@ static void affinity(void)
 	CHECK(!sched_getaffinity(0, sizeof(own), &own) && CPU_COUNT(&own) >= CPU_COUNT(&before));
 }
 
-/* What nvidia-smi calls in its table: 2 is PHB. */
+/* nvidia-smi calls it for its table: 2 is PHB. */
 static void private_topology(void)
 {
 	R (*const *table)(const char *, const char *, U *);

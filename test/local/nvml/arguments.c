@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each function of libnvidia-ml gives for right and wrong arguments, on the software GPU: before nvmlInit and
+ * The result of each function of libnvidia-ml for right and wrong arguments, on the software GPU: before nvmlInit and
  * after nvmlShutdown; for no device, and for a handle that is none; for somewhere to write that is NULL.
  */
 #include <string.h>
@@ -290,7 +290,7 @@ static void versions(D device)
 	GIVES(nvmlSystemGetConfComputeSettings(&wrong), NEW);
 }
 
-/* What the functions write, and that they write no more. */
+/* The bytes that the functions write, and no more. */
 static void values(D device)
 {
 	nvmlFieldValue_t several[4] = {{.fieldId = NVML_FI_DEV_ECC_PENDING, .value = 77},
@@ -321,7 +321,7 @@ static void values(D device)
 	GIVES(nvmlEventSetFree(events), NVML_ERROR_INVALID_ARGUMENT);
 	GIVES(nvmlDeviceGetMemoryBusWidth(device, &width), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetSerial(device, text, sizeof(text)), NVML_ERROR_NOT_SUPPORTED);
-	/* What is unknown there refuses. */
+	/* Unknown functions of the table refuse. */
 	OK(nvmlInternalGetExportTable(&table, private_table));
 	words = table;
 	CHECK(words[26](0, 0) == NVML_ERROR_NOT_SUPPORTED && words[81](0, 0) == NVML_ERROR_NOT_SUPPORTED);

@@ -74,7 +74,7 @@ static void links(void)
 	GIVES(nvmlDeviceGetNvLinkState(devices[0], LINKS, &value), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* What nvidia-smi calls for its matrix: two links, one to the device itself and one to a switch. */
+/* nvidia-smi calls these for its matrix: two links, one to the device itself and one to a switch. */
 static void matrix(void)
 {
 	R (*const *table)(const char *, const char *, U *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guest's processes do on devices: how busy these are, who computes, and memory. */
+/* The work of the guest's processes on devices: how busy these are, who computes, and memory. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -146,7 +146,7 @@ void hold(const char *bytes)
 	OK(cuCtxSynchronize());
 }
 
-/* What nvidia-smi calls in its table: processes with their names. */
+/* nvidia-smi calls it for its table: processes with their names. */
 static void private_lists(D device, U other)
 {
 	static struct {

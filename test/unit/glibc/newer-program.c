@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What guest/glibc replaces works, on the glibc of this machine and, in `make check-long PARTS=old-glibc`, on an old
+ * The replacements of guest/glibc work, on the glibc of this machine and, in `make check-long PARTS=old-glibc`, on an old
  * one: the program is linked as guest objects are. Exit status 0, or 1 with a line for each mistake.
  */
 #include <errno.h>

@@ -90,7 +90,7 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned int *count, 
 	return list(device, 'g', count, to);
 }
 
-/* Of 1000 processes, whose first number the time says that is asked for. */
+/* Samples of 1000 processes; the time that is asked for is the number of the first. */
 static int sample_all(struct sample *to, unsigned int *count, unsigned long long since)
 {
 	unsigned int room = *count;
