@@ -79,9 +79,10 @@ def stubs(path, directory, archive, *compiler):
             link = directory / f"lib{LIBRARIES[library]}.so"
             link.unlink(missing_ok=True)
             link.symlink_to(library)
-    others = " ".join(str(directory / library) for library in LIBRARIES if library not in ("libc.so.6", "libm.so.6"))
+    # Quoted: a path may have blanks.
+    others = " ".join(f'"{directory / library}"' for library in LIBRARIES if library not in ("libc.so.6", "libm.so.6"))
     (directory / "libc.so").write_text(
-        f"GROUP ( {os.path.abspath(archive)} AS_NEEDED ( {others} ) {directory / 'libc.so.6'} )\n", encoding="utf-8")
+        f'GROUP ( "{os.path.abspath(archive)}" AS_NEEDED ( {others} ) "{directory / "libc.so.6"}" )\n', encoding="utf-8")
 
 
 def exported(path):
