@@ -92,7 +92,8 @@ unsigned int backend_figure(const char *pci_bus_id, unsigned int figure,
 static const struct {
 	unsigned int first, last;
 } constant_fields[] = {
-	{84, 91},   /* speeds of links 0 to 5, of all links, and how many there are */
+	{84, 89},   /* speeds of links 0 to 5 */
+	{91, 91},   /* how many links there are */
 	{132, 137}, /* speeds of links 6 to 11 */
 	{147, 147}, /* links to switches */
 	{164, 166}, /* a link's speed, state and version */

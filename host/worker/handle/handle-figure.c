@@ -78,6 +78,31 @@ static unsigned int link_remote(struct worker_session *s, const char *id, const 
 	return !result && type[0] == LINK_TO_SWITCH ? SUCCESS : NOT_SUPPORTED;
 }
 
+static bool is_foreign_link(struct worker_session *s, const char *id, uint32_t link)
+{
+	const uint32_t arguments[VCUDA_FIGURE_ARGUMENTS] = {link};
+	uint64_t state[VCUDA_FIGURE_VALUES], ignored;
+
+	return backend_figure(id, VCUDA_FIGURE_LINK_STATE, arguments, state) == SUCCESS && state[0] &&
+	       link_remote(s, id, arguments, &ignored);
+}
+
+/* NVML's fields of one link: its number is in the field's, or is the scope. */
+static bool is_field_of_link(const uint32_t arguments[VCUDA_FIGURE_ARGUMENTS], uint32_t *link)
+{
+	const unsigned int field = arguments[0];
+
+	if (field >= 84 && field <= 89)
+		*link = field - 84;
+	else if (field >= 132 && field <= 137)
+		*link = field - 132 + 6;
+	else if (field >= 164 && field <= 166)
+		*link = arguments[1];
+	else
+		return false;
+	return true;
+}
+
 static bool is_of_link(unsigned int figure)
 {
 	return figure == VCUDA_FIGURE_LINK_STATE || figure == VCUDA_FIGURE_LINK_VERSION ||
@@ -97,7 +122,8 @@ static unsigned int ask_host(struct worker_session *s, struct vcuda_args_vcudaFi
 	bool constant = a->figure == VCUDA_FIGURE_FIELD ? backend_field_is_constant(a->arguments[0])
 							: backend_figure_is_constant(a->figure);
 	unsigned int first = a->figure == VCUDA_FIGURE_FIELD; /* fields have larger numbers */
-	uint64_t ignored;
+	bool of_link;
+	uint32_t link;
 	char id[16];
 
 	for (unsigned int i = first; i < VCUDA_FIGURE_ARGUMENTS; i++)
@@ -111,11 +137,12 @@ static unsigned int ask_host(struct worker_session *s, struct vcuda_args_vcudaFi
 		return common_ancestor(s, id, a->arguments[0], &a->values[0]);
 	if (!constant && !worker_figures_are_allowed())
 		return NOT_SUPPORTED;
+	link = a->arguments[0];
+	of_link = a->figure == VCUDA_FIGURE_FIELD ? is_field_of_link(a->arguments, &link) : is_of_link(a->figure);
+	if (of_link && is_foreign_link(s, id, link))
+		return NOT_SUPPORTED;
 	if (a->figure == VCUDA_FIGURE_FIELD)
 		return backend_field(id, a->arguments[0], a->arguments[1], a->values);
-	if (is_of_link(a->figure) && backend_figure(id, VCUDA_FIGURE_LINK_STATE, a->arguments, a->values) == SUCCESS &&
-	    a->values[0] && link_remote(s, id, a->arguments, &ignored))
-		return NOT_SUPPORTED;
 	return backend_figure(id, a->figure, a->arguments, a->values);
 }
 

@@ -38,6 +38,11 @@ static void hardware(void)
 /* Nothing is told of a link to a GPU that is another's. */
 static void links(void)
 {
+	/* Speeds and states of links; the first fields are those of links 0 and on. */
+	nvmlFieldValue_t fields[4] = {{.fieldId = 84 + TO_STRANGER},
+				      {.fieldId = 165, .scopeId = TO_STRANGER},
+				      {.fieldId = 84 + TO_PEER},
+				      {.fieldId = 165, .scopeId = TO_SWITCH}};
 	nvmlPciInfo_t remote, peer;
 	U value;
 
@@ -62,6 +67,9 @@ static void links(void)
 	GIVES(nvmlDeviceGetNvLinkVersion(devices[0], TO_STRANGER, &value), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetNvLinkRemoteDeviceType(devices[0], TO_STRANGER, &value), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetNvLinkRemotePciInfo_v2(devices[0], TO_STRANGER, &remote), NVML_ERROR_NOT_SUPPORTED);
+	OK(nvmlDeviceGetFieldValues(devices[0], 4, fields));
+	CHECK(fields[0].nvmlReturn == NVML_ERROR_NOT_SUPPORTED && fields[1].nvmlReturn == NVML_ERROR_NOT_SUPPORTED);
+	CHECK(!fields[2].nvmlReturn && !fields[3].nvmlReturn);
 	OK(nvmlDeviceGetNvLinkState(devices[0], TO_SWITCH, &value));
 	CHECK(value == 1);
 	OK(nvmlDeviceGetNvLinkRemoteDeviceType(devices[0], TO_SWITCH, &value));
