@@ -135,7 +135,7 @@ bool cli_is_musl(const char *path)
 	return strstr(loader, "/ld-musl-") != NULL;
 }
 
-/* "python", "python3", "python3.11"; "pypy" and its versions. */
+/* "python", "python3", "python3.11", "python3.13t" (free-threaded), "python3.12d" (debug); "pypy" and its versions. */
 static bool is_python_name(const char *path)
 {
 	static const char *const names[] = {"python", "pypy"};
@@ -144,7 +144,7 @@ static bool is_python_name(const char *path)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *version = name + strlen(names[i]);
 
-		if (!strncmp(name, names[i], strlen(names[i])) && !version[strspn(version, "0123456789.")])
+		if (!strncmp(name, names[i], strlen(names[i])) && !version[strspn(version, "0123456789.td")])
 			return true;
 	}
 	return false;
@@ -164,7 +164,7 @@ static bool is_python_script(const char *text)
 	for (word = strtok_r(lines, " \t\"\n", &rest); word; word = strtok_r(NULL, " \t\"\n", &rest)) {
 		const char *slash = strrchr(word, '/');
 		bool leads = !strcmp(slash ? slash + 1 : word, "env") || !strcmp(slash ? slash + 1 : word, "sh") ||
-			     !strcmp(word, "'''exec'") || *word == '-';
+			     !strcmp(word, "'''exec'") || *word == '-' || strchr(word, '=');
 
 		if (!leads)
 			return is_python_name(word);

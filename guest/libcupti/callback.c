@@ -160,7 +160,8 @@ CUPTI_EXPORT cupti_result cuptiEnableCallback(uint32_t enable, struct cupti_subs
 {
 	if (check(subscriber, domain) != CUPTI_SUCCESS || id >= cupti_number_limit(domain))
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
-	if (enable && is_silent(domain))
+	/* Modules and graphs are not told of. */
+	if (enable && (is_silent(domain) || (domain == CUPTI_DOMAIN_RESOURCE && id > CUPTI_RESOURCE_INIT_FINISHED)))
 		return cupti_done(CUPTI_ERROR_NOT_SUPPORTED);
 	pthread_mutex_lock(&lock);
 	if (enable)

@@ -141,7 +141,7 @@ void cupti_callback_forget(void);
 
 /* ---- resource.c ---- */
 
-/* Tells of contexts, streams and modules that a call of the driver has made or is to end, by its name. */
+/* Tells of contexts and streams that a call of the driver has made or is to end, by its name. */
 void cupti_resource_enter(const struct vcuda_profile_site *site);
 void cupti_resource_leave(const struct vcuda_profile_site *site);
 void cupti_resource_forget(void);
