@@ -334,7 +334,7 @@ int cli_doctor(const struct cli_paths *paths, int argc, char **argv)
 	enum doctor_verdict programs;
 	bool run, vm;
 
-	if (argc > 1 && strcmp(argv[1], "--json"))
+	if (argc > 2 || (argc > 1 && strcmp(argv[1], "--json")))
 		return usage(!strcmp(argv[1], "--help") ? stdout : stderr);
 	doctor_begin(argc > 1);
 	run = check_guest_libraries(paths);

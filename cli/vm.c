@@ -203,7 +203,9 @@ static void tell_size(const struct vm *vm)
 		tell_guest(vm, "size", rows, columns);
 }
 
-/* The program gets the signal, as it would here. While there is no program the VM ends. */
+/*
+ * The program gets the signal, as it would here. While there is no program the VM ends, and with the second SIGTERM.
+ */
 static int read_signal(struct vm *vm, int signals)
 {
 	struct signalfd_siginfo info;
@@ -223,7 +225,8 @@ static int read_signal(struct vm *vm, int signals)
 		tell_size(vm);
 		return -1;
 	}
-	if (!vm->begun)
+	/* A VM that no longer obeys, or a program that stays, must not stay for ever. */
+	if (!vm->begun || (info.ssi_signo == SIGTERM && vm->terminations++))
 		return 128 + (int)info.ssi_signo;
 	/* A key of the terminal sends it to a group of processes. */
 	tell_guest(vm, "signal", info.ssi_signo, info.ssi_code == SI_KERNEL);

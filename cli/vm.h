@@ -88,6 +88,7 @@ struct vm {
 	bool terminal;             /* the program has our terminal as standard input and output */
 	bool terminal_err;         /* and as standard error */
 	bool begun;                /* the program runs */
+	unsigned int terminations;         /* how often SIGTERM has come while the program ran */
 	pid_t processes[VM_PROCESSES];
 };
 

@@ -49,6 +49,17 @@ def streams():
         check(p.wait() == 5 and err == b"ended\n" and not out, f"SIGTERM: exit status {p.returncode}, {out!r}, {err!r}")
 
 
+def stays():
+    """A program that ignores SIGTERM, in a VM that ends with the second one."""
+    with subprocess.Popen(command("--", "sh", "-c", "trap 'echo ignored' TERM; echo ready; while :; do sleep 0.1; done"), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE) as p:
+        check(p.stdout.readline() == b"ready\n", "not ready")
+        p.send_signal(signal.SIGTERM)
+        check(p.stdout.readline() == b"ignored\n", "SIGTERM does not reach the program")
+        p.send_signal(signal.SIGTERM)
+        check(p.wait() == 128 + signal.SIGTERM, f"exit status {p.returncode}")
+
+
 def unread():
     """Input that the program does not read stops neither its output nor its end."""
     script = "head -c 5; seq 200000; exit 3"
@@ -176,5 +187,5 @@ def writable():
 
 
 parts(KERNEL)
-{"streams": streams, "unread": unread, "terminal": terminal, "writable": writable}[sys.argv[3]]()
+{"streams": streams, "stays": stays, "unread": unread, "terminal": terminal, "writable": writable}[sys.argv[3]]()
 print(f"{sys.argv[3]}: passed")
