@@ -3,6 +3,7 @@
  * Calls of NVIDIA's runtime (doc/private-tables.md), which looks at a switch for each of its functions and tells of the
  * calls of those whose switch is on, before and after. Its record of a call is the same memory both times.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ struct runtime_call {
 	const struct record *record;
 	struct libcuda_profile_entered entered;
 	uint64_t start;
+	uint32_t round;
 };
 
 struct runtime_calls {
@@ -41,8 +43,14 @@ struct runtime_calls {
 
 uint32_t libcuda_runtime_switches[LIBCUDA_RUNTIME_FUNCTIONS];
 
+/* The ends of calls that are under way when the switches change may stay unseen: their entries are of an earlier round. */
+static _Atomic uint32_t current_round;
+
 void libcuda_profile_switch_runtime(bool on)
 {
+	if (__atomic_load_n(&libcuda_runtime_switches[0], __ATOMIC_RELAXED) == on)
+		return;
+	atomic_fetch_add(&current_round, 1);
 	for (unsigned int i = 0; i < LIBCUDA_RUNTIME_FUNCTIONS; i++)
 		__atomic_store_n(&libcuda_runtime_switches[i], on, __ATOMIC_RELAXED);
 }
@@ -70,16 +78,35 @@ __attribute__((constructor)) static void start(void)
 	libcuda_observe(&observer);
 }
 
+/* Drops the innermost entries whose calls have ended unseen. A call within another one has its record below. */
+static void drop_ended(struct runtime_calls *calls, const struct record *lowest)
+{
+	uint32_t round = atomic_load(&current_round);
+
+	while (calls->depth) {
+		const struct runtime_call *c = &calls->all[calls->depth - 1];
+
+		if (c->record >= lowest && c->round == round)
+			break;
+		libcuda_thread()->recorded = c->entered.before;
+		calls->depth--;
+	}
+}
+
 static void begin(const struct record *r)
 {
 	struct runtime_calls *calls = calls_of_thread();
 	struct runtime_call *c;
 
-	if (!calls || calls->depth == DEEPEST)
+	if (!calls)
+		return;
+	drop_ended(calls, r + 1);
+	if (calls->depth == DEEPEST)
 		return;
 	c = &calls->all[calls->depth];
 	*c = (struct runtime_call){
 		.record = r,
+		.round = atomic_load(&current_round),
 		.entered.site =
 			{
 				.domain = VCUDA_PROFILE_RUNTIME,
@@ -101,10 +128,11 @@ static void end(const struct record *r)
 	struct libcuda_profile_call c = {0};
 	struct runtime_call *call;
 
-	/* A call that began unseen has no entry, and one that never ended leaves one. */
-	while (calls && calls->depth && calls->all[calls->depth - 1].record < r)
-		calls->depth--;
-	if (!calls || !calls->depth || calls->all[calls->depth - 1].record != r)
+	if (!calls)
+		return;
+	drop_ended(calls, r);
+	/* A call that began unseen has no entry. */
+	if (!calls->depth || calls->all[calls->depth - 1].record != r)
 		return;
 	call = &calls->all[--calls->depth];
 	c.note = (struct vcuda_profile_note){

@@ -79,7 +79,47 @@ static void play(uint32_t number, const char *name, void (*work)(void), uint32_t
 	work();
 	code = result;
 	call.is_end = 1;
-	hooks->call(number, &call);
+	if (switches[number])
+		hooks->call(number, &call);
+}
+
+static void stop_recording(void)
+{
+	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
+}
+
+/* Its calls have records below those of its caller. */
+static __attribute__((noinline)) void launch_twice(uint32_t size)
+{
+	volatile char room[512] = {0};
+
+	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
+	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
+	(void)room[0];
+}
+
+/* The end of a call that is under way when recording stops stays unseen. Later calls have correlations of their own. */
+static void test_unseen_end(uint32_t size)
+{
+	unsigned int calls = count_records(CUPTI_KIND_RUNTIME), kernels;
+	const struct cupti_api_record *one, *other;
+
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	kernels = count_records(CUPTI_KIND_KERNEL);
+	OK(cuptiActivityEnable(CUPTI_KIND_RUNTIME));
+	play(LAUNCH, "cudaLaunchKernel", stop_recording, 0, size);
+	OK(cuptiActivityEnable(CUPTI_KIND_RUNTIME));
+	launch_twice(size);
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_RUNTIME) == calls + 2 && count_records(CUPTI_KIND_KERNEL) == kernels + 2);
+	one = find_record(CUPTI_KIND_RUNTIME, calls);
+	other = find_record(CUPTI_KIND_RUNTIME, calls + 1);
+	CHECK(one->correlation != other->correlation);
+	CHECK(((const struct cupti_kernel_record *)find_record(CUPTI_KIND_KERNEL, kernels))->correlation == one->correlation);
+	CHECK(((const struct cupti_kernel_record *)find_record(CUPTI_KIND_KERNEL, kernels + 1))->correlation == other->correlation);
+	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
 }
 
 static unsigned int enters, exits;
@@ -148,4 +188,5 @@ void test_runtime(void)
 	CHECK(!switches[LAUNCH]);
 	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
 	CHECK(enters == 1 && exits == 1);
+	test_unseen_end(size);
 }
