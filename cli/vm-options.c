@@ -41,8 +41,10 @@ int vm_usage(FILE *out)
 	      "  --verbose                show what the daemon and QEMU say\n"
 	      "\n"
 	      "The program has this command's standard input, terminal and signals, and the exit status is the "
-	      "program's. As with\n"
-	      "ssh, input is read though the program may not want it: </dev/null in loops over a file.\n",
+	      "program's. A\n"
+	      "second SIGTERM ends the VM. As with ssh, input is read though the program may not want it: </dev/null "
+	      "in loops\n"
+	      "over a file.\n",
 	      out);
 	return out == stdout ? 0 : VM_FAILED;
 }

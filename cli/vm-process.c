@@ -347,7 +347,9 @@ static void add_machine(const struct vm *vm, struct arguments *arguments, bool d
 	unsigned short rows = 0, columns = 0;
 	char terminal[64] = "";
 
-	if (vm->terminal && vm_terminal_size(&rows, &columns))
+	/* A terminal that does not tell its size has none for the program, too. */
+	vm_terminal_size(&rows, &columns);
+	if (vm->terminal)
 		snprintf(terminal, sizeof(terminal), " vcuda.terminal=%u,%u%s", rows, columns,
 			 vm->terminal_err ? " vcuda.terminal_err=1" : "");
 
