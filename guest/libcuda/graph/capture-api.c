@@ -163,8 +163,12 @@ VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgr
 	s = libcuda_capturing_find(stream);
 	result = s ? take_nodes(s->capture->graph, nodes, count, &at) : CUDA_ERROR_ILLEGAL_STATE;
 	if (result == CUDA_SUCCESS) {
-		if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+		if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+			/* So the driver does, even for a node that stays. */
+			for (size_t i = 0; i < s->at.count; i++)
+				s->at.nodes[i]->must_join = false;
 			libcuda_frontier_free(&s->at);
+		}
 		if (!libcuda_frontier_join(&s->at, &at))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}

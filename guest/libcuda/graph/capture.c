@@ -182,6 +182,7 @@ static CUresult add_node(struct libcuda_capturing *s, struct libcuda_context *co
 		for (int i = 0; i < 3; i++)
 			n->kernel.launch.cluster[i] = (uint8_t)(p->reserved0[1] >> 8 * i);
 	}
+	n->must_join = true;
 	libcuda_frontier_free(&s->at);
 	if (!libcuda_frontier_add(&s->at, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -399,23 +400,13 @@ bool libcuda_capture_is_given(CUstream resolved)
 	return s && s->capture->given;
 }
 
-/* All that other streams of the capture have done must lead back into the one that began it. */
-static bool joined(const struct libcuda_capture *c, const struct libcuda_capturing *origin)
-{
-	for (const struct libcuda_capturing *s = streams; s; s = s->next)
-		if (s->capture == c && s != origin &&
-		    !libcuda_graph_all_before(c->graph, origin->at.nodes, origin->at.count, s->at.nodes, s->at.count))
-			return false;
-	return true;
-}
-
 CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph)
 {
 	struct libcuda_capturing *s = libcuda_capturing_find(resolved);
 	CUresult result = CUDA_SUCCESS;
 	struct libcuda_graph *g;
 	struct libcuda_capture *c;
-	bool given;
+	bool given, joined;
 
 	if (!s)
 		return CUDA_ERROR_ILLEGAL_STATE;
@@ -426,11 +417,12 @@ CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph)
 	}
 	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != libcuda_thread())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	g = c->graph;
+	joined = libcuda_graph_is_joined(g, s->at.nodes, s->at.count);
 	if (c->invalid)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	else if (!joined(c, s))
+	else if (!joined)
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-	g = c->graph;
 	given = c->given;
 	end(c);
 	*graph = result == CUDA_SUCCESS ? g->handle : NULL;

@@ -237,39 +237,21 @@ struct libcuda_node **libcuda_graph_order(struct libcuda_graph *g, bool *cycle)
 	return order;
 }
 
-/* Marks what is before a node, and itself. */
-static void visit_before(struct libcuda_node *n, unsigned int walk, struct libcuda_node **stack)
+bool libcuda_graph_is_joined(struct libcuda_graph *g, struct libcuda_node *const *nodes, size_t count)
 {
-	size_t depth = 0;
-
-	if (n->visited == walk)
-		return;
-	n->visited = walk;
-	stack[depth++] = n;
-	while (depth) {
-		n = stack[--depth];
-		for (size_t i = 0; i < n->dep_count; i++) {
-			if (n->deps[i]->visited == walk)
-				continue;
-			n->deps[i]->visited = walk;
-			stack[depth++] = n->deps[i];
-		}
-	}
-}
-
-bool libcuda_graph_all_before(struct libcuda_graph *g, struct libcuda_node *const *nodes, size_t count,
-			      struct libcuda_node *const *wanted, size_t wanted_count)
-{
-	struct libcuda_node **stack = malloc((g->count + 1) * sizeof(*stack));
 	unsigned int walk = atomic_fetch_add(&last_walk, 1) + 1;
-	bool all = stack;
+	bool joined = true;
 
-	for (size_t i = 0; stack && i < count; i++)
-		visit_before(nodes[i], walk, stack);
-	for (size_t i = 0; i < wanted_count; i++)
-		all = all && wanted[i]->visited == walk;
-	free(stack);
-	return all;
+	for (struct libcuda_node *n = g->first; n; n = n->next)
+		for (size_t i = 0; i < n->dep_count; i++)
+			n->deps[i]->visited = walk;
+	for (size_t i = 0; i < count; i++)
+		nodes[i]->visited = walk;
+	for (struct libcuda_node *n = g->first; n; n = n->next) {
+		joined = joined && (!n->must_join || n->visited == walk);
+		n->must_join = false;
+	}
+	return joined;
 }
 
 /* ---- the API ---- */

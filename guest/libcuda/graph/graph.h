@@ -52,6 +52,7 @@ struct libcuda_node {
 	unsigned int visited;  /* for walks */
 	uint32_t device_index; /* device-graph.c: the number of the worker's node at whose end it is done */
 	bool is_last;          /* device-graph.c: nothing depends on it */
+	bool must_join;        /* capture.c: captured, and the dependencies of no stream with it were set */
 	struct libcuda_node *next;
 };
 
@@ -93,9 +94,11 @@ CUresult libcuda_graph_add(struct libcuda_graph *graph, struct libcuda_node *con
  */
 struct libcuda_node **libcuda_graph_order(struct libcuda_graph *graph, bool *cycle);
 
-/* True if all nodes but those that are before `nodes`, or among them, are none. */
-bool libcuda_graph_all_before(struct libcuda_graph *graph, struct libcuda_node *const *nodes, size_t count,
-			      struct libcuda_node *const *wanted, size_t wanted_count);
+/*
+ * At the end of a capture, whose first stream depends on `nodes`: true if each node with `must_join` is among them or has
+ * a node behind it. Clears `must_join`.
+ */
+bool libcuda_graph_is_joined(struct libcuda_graph *graph, struct libcuda_node *const *nodes, size_t count);
 
 /* ---- graph-node.c ---- */
 

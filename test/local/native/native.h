@@ -48,6 +48,16 @@ static inline void expect_text(const char *what, const char *got, const char *ex
 	printf("%s: \"%s\", not \"%s\"\n", what, got ? got : "NULL", expected);
 }
 
+/* The next line of recorded answers that is no comment, without its end; empty at the end of the file. */
+static inline void next_line(FILE *file, char *line, int bytes)
+{
+	do
+		if (!fgets(line, bytes, file))
+			*line = 0;
+	while (*line == '#');
+	line[strcspn(line, "\n")] = 0;
+}
+
 /* `data` of a child that `probe` ran in; `bytes` are as many as a pipe takes at once. False: it ended otherwise. */
 static inline bool in_child(void (*probe)(const void *with, void *data), const void *with, void *data, size_t bytes)
 {
