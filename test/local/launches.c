@@ -205,7 +205,7 @@ static void with_part_of_parameters(CUstream stream)
 		CUdeviceptr p;
 		uint32_t at, beyond;
 	} packed = {memory, 3, 77};
-	size_t bytes = offsetof(__typeof__(packed), beyond) + 4;
+	size_t bytes = offsetof(__typeof__(packed), beyond) + 4, all = offsetof(__typeof__(packed), beyond);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
 			 CU_LAUNCH_PARAM_END};
 	CUfunction wide = function("wide"), shape = function("shape");
@@ -215,16 +215,21 @@ static void with_part_of_parameters(CUstream stream)
 
 	clear();
 	OK(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+	GIVES(cuLaunchKernel(shape, 2, 1, 1, 32, 1, 1, 0, stream, NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	extra[3] = &all;
 	OK(cuLaunchKernel(shape, 2, 1, 1, 32, 1, 1, 0, stream, NULL, extra));
+	extra[3] = &bytes;
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	packed.at = 5;
 	OK(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+	extra[3] = &all;
 	OK(cuLaunchKernel(shape, 1, 1, 1, 32, 1, 1, 0, stream, NULL, extra));
 	OK(cuStreamEndCapture(stream, &graph));
 	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	OK(cuGraphLaunch(exec, stream));
 	read_all(words);
-	bytes -= 4;
+	bytes = 0;
+	extra[3] = &bytes;
 	GIVES(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra), CUDA_ERROR_INVALID_VALUE);
 	/* The word that `wide` stores is not given. */
 	CHECK(words[3] >= 64 && words[5] >= 32);

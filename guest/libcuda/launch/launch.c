@@ -61,20 +61,10 @@ static bool is_too_large(const struct libcuda_launch *l, const struct libcuda_fu
 	       l->block[0] * l->block[1] * l->block[2] > (unsigned int)limit;
 }
 
-/* Where the last parameter begins. */
-static uint32_t last_offset(const vcuda_function_info *info)
-{
-	uint32_t last = 0;
-
-	for (uint32_t i = 0; i < info->param_count; i++)
-		last = info->params[i].offset > last ? info->params[i].offset : last;
-	return last;
-}
-
 /*
  * `extra` is a list of keys and values: the application has packed the parameters itself. *bytes: how many bytes of
- * them it gives. The last parameter may lack bytes: NCCL's kernels have one of 4096, of which NCCL gives those that the
- * kernel reads.
+ * them it gives. As natively, fewer than all will do: NCCL's kernels have one parameter of 4096, of which NCCL gives
+ * those that the kernel reads.
  */
 static CUresult find_packed(void **extra, const vcuda_function_info *info, const uint8_t **params, size_t *bytes)
 {
@@ -89,9 +79,10 @@ static CUresult find_packed(void **extra, const vcuda_function_info *info, const
 		else
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	*bytes = size && *size < info->param_bytes ? *size : info->param_bytes;
-	return !info->param_bytes || (*params && size && *size > last_offset(info)) ? CUDA_SUCCESS
-										    : CUDA_ERROR_INVALID_VALUE;
+	*bytes = size ? *size : 0;
+	if (*bytes > info->param_bytes)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	return !info->param_bytes || (*params && *bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult pack(const vcuda_function_info *info, void **params, uint8_t *to)
@@ -229,15 +220,15 @@ CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcu
 	to = calloc(1, room + (e->info.param_count + 1) * sizeof(void *));
 	if (!to)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (params && e->info.param_count)
+	if (params)
 		result = pack(&e->info, params, to);
-	else if (e->info.param_count)
+	else if (extra)
 		result = find_packed(extra, &e->info, &from, &given);
 	if (result != CUDA_SUCCESS) {
 		free(to);
 		return result;
 	}
-	if (!params && e->info.param_count)
+	if (given)
 		memcpy(to, from, given);
 	*packed = to;
 	*pointers = (void **)(to + room);
@@ -297,7 +288,7 @@ CUresult libcuda_launch_params(const struct call_options *how, const struct libc
 
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!e->info.param_count)
+	if (!extra && !e->info.param_count)
 		return submit(how, l, e, resolved, NULL);
 	if (params)
 		return submit_params(how, l, e, resolved, params);

@@ -60,9 +60,11 @@ static void errors(CUfunction f)
 	GIVES(cuParamSetSize(f, 4097), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuLaunchGrid(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuLaunchGrid(f, 1, -1), CUDA_ERROR_INVALID_VALUE);
-	/* too few of its parameters, and a block that nobody gave a shape */
-	OK(cuParamSetSize(f, BYTES - 4));
+	/* none of its parameters, more than it has, and a block that nobody gave a shape */
+	OK(cuParamSetSize(f, 0));
 	GIVES(cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
+	OK(cuParamSetSize(f, BYTES + 1));
+	GIVES(cuLaunch(f), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	OK(cuParamSetSize(fresh, sizeof(memory)));
 	OK(cuParamSetv(fresh, 0, &memory, sizeof(memory)));
 	GIVES(cuLaunch(fresh), CUDA_ERROR_INVALID_VALUE);

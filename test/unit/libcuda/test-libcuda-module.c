@@ -323,9 +323,11 @@ static void launches(void **state)
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	assert_int_equal(fake.launches_async, 1);
 	assert_int_equal(fake.last_param_sum, 36);
-	/* The last parameter may lack bytes. */
-	bytes = 8;
+	/* Parameters may lack, but not all, and there may not be more. */
+	bytes = 0;
 	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+	bytes = 13;
+	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	bytes = 9;
 	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
