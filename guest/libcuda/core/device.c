@@ -72,15 +72,17 @@ static void format_uuid(const CUuuid *uuid, char text[UUID_LENGTH + 1])
 			      (unsigned char)uuid->bytes[i]);
 }
 
-#define UUID_PREFIX "GPU-"
-#define BLANKS " \t\n\v\f\r"
+enum { UUID_PREFIX = 4 }; /* characters */
 
+/* The driver takes the digits of a GPU behind "MIG-" too. */
 static bool is_uuid(const char *word)
 {
-	return !strncmp(word, UUID_PREFIX, strlen(UUID_PREFIX));
+	return !strncmp(word, "GPU-", UUID_PREFIX) || !strncmp(word, "MIG-", UUID_PREFIX);
 }
 
-/* The host device whose UUID begins so, in either case; what follows a whole UUID does not count. -1: none, or several.
+/*
+ * The host device whose UUID begins with these digits, in either case; text behind a whole UUID does not count. -1:
+ * none, or several.
  */
 static int device_of_uuid(const struct device *all, int n, const char *word)
 {
@@ -90,7 +92,7 @@ static int device_of_uuid(const struct device *all, int n, const char *word)
 
 	for (int i = 0; i < n; i++) {
 		format_uuid(&all[i].info.uuid, uuid);
-		if (strncasecmp(uuid, word, length))
+		if (strncasecmp(uuid + UUID_PREFIX, word + UUID_PREFIX, length - UUID_PREFIX))
 			continue;
 		if (found >= 0)
 			return -1;
@@ -121,7 +123,6 @@ static int choose(const struct device *all, int n, const char *wanted, struct de
 	while (copy && (word = strsep(&rest, ","))) {
 		int i;
 
-		word += strspn(word, BLANKS);
 		if (uuids)
 			i = is_uuid(word) ? device_of_uuid(all, n, word) : -1;
 		else
