@@ -54,7 +54,7 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 
 	if (!p)
 		return libcuda_invalid_value();
-	result = libcuda_peer_begin(p->dstContext, p->srcContext, async);
+	result = libcuda_peer_begin(p->dstContext, p->srcContext, stream, async);
 	memcpy(&c, p, sizeof(c));
 	if (result == CUDA_SUCCESS)
 		result = libcuda_copy_3d_submit(&c, stream, async);

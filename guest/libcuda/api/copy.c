@@ -100,7 +100,7 @@ ASYNC_COPY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, DEVICE, DEVICE)
 static CUresult copy_peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream,
 			  bool async)
 {
-	CUresult result = libcuda_peer_begin(to, from, async);
+	CUresult result = libcuda_peer_begin(to, from, stream, async);
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_copy_submit(ANY(dst), ANY(src), bytes, stream, async);

@@ -42,7 +42,7 @@ static CUresult prepare(struct part *p, const CUDA_LAUNCH_PARAMS *l)
 	CUresult result;
 
 	if (!l->hStream || l->hStream == CU_STREAM_LEGACY || l->hStream == CU_STREAM_PER_THREAD)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE;
 	p->launch = (struct libcuda_launch){
 		.function = l->function,
 		.grid = {l->gridDimX, l->gridDimY, l->gridDimZ},
@@ -84,7 +84,7 @@ static CUresult launch(struct part *parts, const CUDA_LAUNCH_PARAMS *launches, u
 							      : CUDA_ERROR_INVALID_VALUE;
 		for (unsigned int j = 0; j < i && result == CUDA_SUCCESS; j++)
 			if (device_of(&parts[i]) == device_of(&parts[j]))
-				result = CUDA_ERROR_INVALID_VALUE;
+				result = CUDA_ERROR_INVALID_DEVICE;
 	}
 	if (result == CUDA_SUCCESS && !(flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC))
 		result = meet(parts, count);

@@ -11,9 +11,10 @@
 /*
  * Before a copy between two contexts; NULL: the current one. Only a stream orders an `async` copy; another one comes
  * after all that either context has been given so far, and before what is given from then on, for which
- * libcuda_peer_end() is called afterwards with the copy's result and stream.
+ * libcuda_peer_end() is called afterwards with the copy's result and stream. A stream that captures refuses the copy, as
+ * NVIDIA's driver does.
  */
-CUresult libcuda_peer_begin(CUcontext to, CUcontext from, bool async);
+CUresult libcuda_peer_begin(CUcontext to, CUcontext from, CUstream stream, bool async);
 CUresult libcuda_peer_end(CUcontext to, CUcontext from, CUstream stream, CUresult result);
 
 #endif

@@ -92,10 +92,12 @@ void several_launches(void)
 	use(0);
 	memcpy(bad, all, sizeof(all));
 	bad[1] = bad[0];
-	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_DEVICE);
 	memcpy(bad, all, sizeof(all));
 	bad[1].hStream = NULL;
-	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_HANDLE);
+	bad[1].hStream = CU_STREAM_PER_THREAD;
+	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_HANDLE);
 	memcpy(bad, all, sizeof(all));
 	bad[1].gridDimX = 2;
 	GIVES(cuLaunchCooperativeKernelMultiDevice(bad, m.n, 0), CUDA_ERROR_INVALID_VALUE);
@@ -147,15 +149,42 @@ static void capture(void)
 	OK(cuEventRecord(forth, a->stream));
 	use(1);
 	OK(cuStreamWaitEvent(b->stream, forth, 0));
-	OK(cuMemcpyPeerAsync(b->memory, b->context, a->memory, a->context, BYTES, b->stream));
+	OK(cuMemcpyAsync(b->memory, a->memory, BYTES, b->stream));
 	add(1, b->memory, 10);
 	OK(cuEventRecord(back, b->stream));
 	use(0);
 	OK(cuStreamWaitEvent(a->stream, back, 0));
-	OK(cuMemcpyPeerAsync(a->memory, a->context, b->memory, b->context, BYTES, a->stream));
+	OK(cuMemcpyAsync(a->memory, b->memory, BYTES, a->stream));
 	OK(cuStreamEndCapture(a->stream, &graph));
 	launch_graph(graph, 3);
 	expect(a->memory, 33);
+}
+
+/* The driver takes no copy between contexts into a graph by its own functions. */
+static void refused_copies(void)
+{
+	struct device *a = &devices[0], *b = &devices[1];
+	CUDA_MEMCPY3D_PEER box = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = a->memory,
+		.srcContext = a->context,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = b->memory,
+		.dstContext = b->context,
+		.WidthInBytes = 64,
+		.Height = 1,
+		.Depth = 1,
+	};
+	CUgraph graph;
+
+	use(0);
+	OK(cuStreamBeginCapture_v2(a->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GIVES(cuMemcpyPeerAsync(b->memory, b->context, a->memory, a->context, BYTES, a->stream),
+	      CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	GIVES(cuStreamEndCapture(a->stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	OK(cuStreamBeginCapture_v2(a->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GIVES(cuMemcpy3DPeerAsync(&box, a->stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	GIVES(cuStreamEndCapture(a->stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 /* The same by nodes, each for a device by its function. */
@@ -199,5 +228,6 @@ void graphs(void)
 {
 	open_devices();
 	capture();
+	refused_copies();
 	add_nodes();
 }
