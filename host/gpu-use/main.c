@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-gpu-use: tells vcudad once a second how much memory of each GPU the processes of this host have, and whose
- * kernels ran. vcudad does not load NVIDIA's libraries itself, and a worker, which may be taken over, must not be the
- * one that tells.
+ * vcuda-gpu-use [samples]: tells vcudad once a second how much memory of each GPU the processes of this host have, and
+ * with `samples` at once whose kernels ran. vcudad does not load NVIDIA's libraries itself, and a worker, which may be
+ * taken over, must not be the one that tells.
  */
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "common/log.h"
 #include "driver.h"
 
-#define PERIOD_MS 1000
+#define MEMORY_MS 1000
+
+/* The driver looks at a GPU six times a second, and of each process it tells the last look alone. */
+#define SAMPLES_MS 100
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-use"};
 
@@ -25,20 +30,45 @@ static bool send_message(const struct vcuda_gpu_use *m)
 	return send(VCUDA_GPU_USE_FD, m, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-static bool send_all(unsigned int gpus)
+static bool send_memory(unsigned int gpus)
 {
 	static struct vcuda_gpu_use m;
 
 	for (unsigned int gpu = 0; gpu < gpus; gpu++)
-		if ((gpus_read_memory(gpu, &m) && !send_message(&m)) ||
-		    (gpus_read_samples(gpu, &m) && !send_message(&m)))
+		if (gpus_read_memory(gpu, &m) && !send_message(&m))
 			return false;
 	return true;
 }
 
-int main(void)
+static bool send_samples(unsigned int gpus)
+{
+	static struct vcuda_gpu_use m;
+
+	for (unsigned int gpu = 0; gpu < gpus; gpu++)
+		if (gpus_read_samples(gpu, &m) && !send_message(&m))
+			return false;
+	return true;
+}
+
+/* Until vcudad closes the socket. */
+static void tell(unsigned int gpus, bool samples)
 {
 	struct pollfd vcudad = {.fd = VCUDA_GPU_USE_FD};
+	int period_ms = samples ? SAMPLES_MS : MEMORY_MS;
+
+	for (int ms = 0;; ms = (ms + period_ms) % MEMORY_MS) {
+		if (ms == 0 && !send_memory(gpus))
+			return;
+		if (samples && !send_samples(gpus))
+			return;
+		if (poll(&vcudad, 1, period_ms))
+			return;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool samples = argc > 1 && !strcmp(argv[1], "samples");
 	const char *why;
 	unsigned int gpus;
 
@@ -48,11 +78,10 @@ int main(void)
 		vcuda_log("%s: vcudad does not see what workers take of a GPU's memory beyond their grants", why);
 	if (!gpus)
 		return VCUDA_GPU_USE_NONE;
-	if (!gpus_know_samples())
+	if (samples && !gpus_know_samples())
 		vcuda_log("NVIDIA's libnvidia-ml.so.1 does not say whose kernels run: with --share, --max-kernel-time "
 			  "does not "
 			  "hold for kernels of a process whose commands may wait for it");
-	while (send_all(gpus) && poll(&vcudad, 1, PERIOD_MS) == 0)
-		continue;
+	tell(gpus, samples);
 	return 0;
 }

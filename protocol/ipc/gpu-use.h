@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The use of each GPU by the processes of this host, as NVIDIA's management library says. vcudad starts the program
- * vcuda-gpu-use with a SOCK_SEQPACKET Unix socket as descriptor VCUDA_GPU_USE_FD. The program sends one message of each
- * type a second for each GPU, and ends when vcudad closes the socket. vcudad sends nothing.
+ * vcuda-gpu-use with a SOCK_SEQPACKET Unix socket as descriptor VCUDA_GPU_USE_FD. The program sends a message about
+ * memory once a second for each GPU, and one about samples when there are new ones, where its argument is `samples`. It
+ * ends when vcudad closes the socket. vcudad sends nothing.
  */
 #ifndef VCUDA_GPU_USE_H
 #define VCUDA_GPU_USE_H
@@ -19,7 +20,7 @@
 
 enum vcuda_gpu_use_type {
 	VCUDA_GPU_USE_MEMORY = 1, /* how much memory each process has */
-	VCUDA_GPU_USE_SAMPLES     /* whose kernels ran: new samples, the oldest first. Not sent where that is not known */
+	VCUDA_GPU_USE_SAMPLES     /* whose kernels ran: new samples, the oldest first. Not where that is not known */
 };
 
 struct vcuda_gpu_use_memory {

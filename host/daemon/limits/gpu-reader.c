@@ -48,7 +48,7 @@ static void end(void)
 
 static int start_with_socket(void)
 {
-	char *arguments[] = {reader.options->reader, NULL};
+	char *arguments[] = {reader.options->reader, reader.options->share ? "samples" : NULL, NULL};
 	/* Where both numbers are the same the child would lose the descriptor. */
 	int ends[2], status = vcuda_descriptors_pair(VCUDA_GPU_USE_FD + 1, ends);
 
