@@ -72,6 +72,7 @@ def parse(arguments):
                         help="cuda-samples, as test/programs/samples.py --build DIR builds them")
     parser.add_argument("--rodinia", type=pathlib.Path, metavar="DIR",
                         help="the Rodinia benchmarks, as test/programs/rodinia.py --build DIR builds them")
+    parser.add_argument("--nccl", default="libnccl.so.2", metavar="FILE", help="NCCL's library (libnccl.so.2)")
     parser.add_argument("--vector-add", type=pathlib.Path, metavar="PROGRAM",
                         help="a program to time from start to exit (the example vectorAdd of a build tree)")
     parser.add_argument("--parts", nargs=5, required=True, help=argparse.SUPPRESS,

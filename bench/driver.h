@@ -29,6 +29,7 @@
 	X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                                        \
 	X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                                              \
 	X(cuMemcpyDtoD_v2, (CUdeviceptr, CUdeviceptr, size_t))                                                         \
+	X(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t))                                                         \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                                         \
 	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                                               \
 	X(cuModuleLoadData, (CUmodule *, const void *))                                                                \

@@ -159,6 +159,26 @@ def sgemm_jobs(options):
     raise Failed("; ".join(reasons[:2]))
 
 
+def nccl_jobs(options):
+    """Both layouts of two ranks, where NCCL and two devices are there on all sides."""
+    program = [options.programs / "nccl-bench", "--library", options.nccl]
+    for side in options.sides:
+        side.run([*program, "--max-mib", "1", "--rounds", "1", "--only", "broadcast", "processes"], 120)
+    program += ["--max-mib", "1", "--rounds", "5"] if options.quick else []
+    return [Program(*program, *more, layout, timeout=300) for layout in ("processes", "threads") for more in ([], ["--graph"])]
+
+
+def ddp_jobs(options):
+    """Training on two devices, each step of which ends with the sum of the gradients."""
+    steps = ["--steps", "5"] if options.quick else []
+    jobs = [Program(sys.executable, pathlib.Path(__file__).with_name("ddp.py"), *steps, kind, timeout=300) for kind in ("mlp", "gpt")]
+    done = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.device_count() > 1, 'there are no two devices'"],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"`{sys.executable}` with PyTorch: {last_words(done)}")
+    return jobs
+
+
 def samples_jobs(options):
     return applications.samples(options)
 
@@ -189,5 +209,7 @@ GROUPS = {
     "samples": ("12 of NVIDIA's cuda-samples (--samples DIR)", samples_jobs),
     "rodinia": ("8 of the Rodinia benchmarks (--rodinia DIR)", rodinia_jobs),
     "sgemm": ("matrix products of cuBLAS", sgemm_jobs),
+    "nccl": ("collective operations of NCCL between two GPUs (--nccl FILE), checked and timed", nccl_jobs),
+    "ddp": ("training steps of PyTorch on two GPUs with NCCL (if PyTorch is installed)", ddp_jobs),
     "pytorch": ("a training step and a decoded token of a GPT-2-sized model (if PyTorch is installed)", pytorch_jobs),
 }
