@@ -120,7 +120,7 @@ VCUDA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 
 VCUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(NULL);
 	struct call_options how;
 	struct libcuda_range r;
 

@@ -101,6 +101,15 @@ CUresult libcuda_require_context(void)
 	return result != CUDA_SUCCESS ? result : libcuda_context_usable(libcuda_context_current());
 }
 
+CUresult libcuda_require_context_or(struct libcuda_context *home)
+{
+	struct libcuda_context *c = libcuda_context_current();
+	CUresult result = libcuda_require_init();
+
+	c = c ? c : home;
+	return result != CUDA_SUCCESS || !c ? result : libcuda_context_usable(c);
+}
+
 /* The context is about to end in the worker: what lived in it is forgotten here. */
 static void forget_contents(struct libcuda_context *c)
 {

@@ -45,6 +45,13 @@ void libcuda_request_confirmed(struct libcuda_context *context);
 /* libcuda_require_init(), and CUDA_ERROR_INVALID_CONTEXT if the calling thread has no current context. */
 CUresult libcuda_require_context(void);
 
+/*
+ * The same for a call that names an object or memory, whose context is `home`: without a current context the call is
+ * one of `home`, as NVIDIA's driver has it. `home` may be NULL where the call finds out itself that there is no such
+ * object.
+ */
+CUresult libcuda_require_context_or(struct libcuda_context *home);
+
 /* ---- streams: the stream room defines these; `stream` is resolved ---- */
 
 /*

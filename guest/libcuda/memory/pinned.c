@@ -235,7 +235,7 @@ static CUresult release_range(uint64_t address, enum libcuda_range_kind kind, CU
 
 VCUDA_EXPORT CUresult cuMemFreeHost(void *p)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(NULL);
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_capture_unsafe();
@@ -303,7 +303,7 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 
 static CUresult host_unregister(void *p)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(NULL);
 	struct libcuda_mapping mapping;
 	struct libcuda_range r;
 

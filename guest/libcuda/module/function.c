@@ -130,6 +130,8 @@ CUresult libcuda_function_lookup(struct libcuda_context *context, CUfunction han
 
 	if (!libcuda_function_of(o))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!o->context && !context)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	return find_entry(o, handle, o->context ? o->context : context, entry);
 }
 
@@ -178,9 +180,17 @@ static CUresult get_attribute(struct libcuda_context *c, int *value, CUfunction_
 	return result != CUDA_SUCCESS ? result : libcuda_function_attribute(e, attribute, value);
 }
 
+/* NULL: the function is one of any context, or there is no such function. */
+static struct libcuda_context *home_of(CUfunction handle)
+{
+	const struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION, handle);
+
+	return o ? o->context : NULL;
+}
+
 VCUDA_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(home_of(handle));
 
 	return result != CUDA_SUCCESS ? result : get_attribute(libcuda_context_current(), value, attribute, handle);
 }

@@ -90,26 +90,30 @@ VCUDA_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 
 VCUDA_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-	CUresult result = libcuda_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
+	struct libcuda_context *home = o ? o->context : NULL;
+	CUresult result = libcuda_require_context_or(home);
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!libcuda_object_find(LIBCUDA_OBJECT_MODULE, module))
+	if (!home)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = libcuda_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
+	how = libcuda_context_options(home);
 	libcuda_object_drop(module);
 	libcuda_memory_drop_owner(module);
-	return vcuda_call_cuModuleUnload(module);
+	return vcuda_call_cuModuleUnload_with(&how, module);
 }
 
 /* Functions and variables are of the module's context, which need not be the current one. */
 CUresult libcuda_module_list_function(CUfunction *function, CUmodule module, const char *name)
 {
-	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
 	struct libcuda_context *home = o ? o->context : NULL;
+	CUresult result = libcuda_require_context_or(home);
 	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
@@ -136,7 +140,10 @@ VCUDA_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
 
 VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
 {
-	CUresult result = libcuda_require_context();
+	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_MODULE, module);
+	struct libcuda_context *home = o ? o->context : NULL;
+	CUresult result = libcuda_require_context_or(home);
+	struct call_options how;
 	CUdeviceptr address;
 	size_t size;
 
@@ -144,11 +151,12 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 		return result;
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!libcuda_object_find(LIBCUDA_OBJECT_MODULE, module))
+	if (!home)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_call_cuModuleGetGlobal_v2(&address, &size, module, name);
+	how = libcuda_context_options(home);
+	result = vcuda_call_cuModuleGetGlobal_v2_with(&how, &address, &size, module, name);
 	if (result == CUDA_SUCCESS)
-		result = libcuda_memory_add_global(address, size, module, libcuda_context_current());
+		result = libcuda_memory_add_global(address, size, module, home);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (dptr)
@@ -160,18 +168,20 @@ VCUDA_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUm
 
 VCUDA_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 {
-	CUresult result = libcuda_require_context();
 	struct libcuda_object *o = libcuda_object_find(LIBCUDA_OBJECT_FUNCTION | LIBCUDA_OBJECT_KERNEL, function);
+	struct libcuda_context *home = o && o->context ? o->context : libcuda_context_current();
+	CUresult result = libcuda_require_context_or(home);
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!module)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!o)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = vcuda_call_cuFuncGetModule(module, function);
-	if (result == CUDA_SUCCESS &&
-	    !libcuda_object_add(LIBCUDA_OBJECT_MODULE, *module, libcuda_context_current(), NULL))
+	if (!o || !home)
+		return o ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	how = libcuda_context_options(home);
+	result = vcuda_call_cuFuncGetModule_with(&how, module, function);
+	if (result == CUDA_SUCCESS && !libcuda_object_add(LIBCUDA_OBJECT_MODULE, *module, home, NULL))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result;
 }

@@ -109,10 +109,20 @@ CUresult libcuda_stream_resolve(CUstream stream, CUstream *resolved)
 	return resolve(stream, resolved, &home);
 }
 
+static bool is_default(CUstream stream)
+{
+	return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
 static CUresult enter(CUstream *stream, struct libcuda_context **home)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_init();
 
+	if (result == CUDA_SUCCESS && !is_default(*stream) && !libcuda_context_current()) {
+		result = resolve(*stream, stream, home);
+		return result == CUDA_SUCCESS ? libcuda_context_usable(*home) : result;
+	}
+	result = libcuda_require_context();
 	return result != CUDA_SUCCESS ? result : resolve(*stream, stream, home);
 }
 
@@ -272,13 +282,16 @@ VCUDA_EXPORT CUresult cuCtxSynchronize(void)
 /* A stream of the application's, or NULL for a default one. */
 static CUresult describe(CUstream stream, struct libcuda_object **o)
 {
-	CUresult result = libcuda_require_context();
+	struct libcuda_context *home;
+	CUresult result;
 
 	*o = NULL;
-	if (result != CUDA_SUCCESS || !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
-		return result;
-	*o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
-	return *o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	if (is_default(stream))
+		return libcuda_require_context();
+	result = enter(&stream, &home);
+	if (result == CUDA_SUCCESS)
+		*o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
+	return result;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
