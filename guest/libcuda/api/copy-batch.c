@@ -14,11 +14,12 @@
 /* Visits the stream, which is none of the default ones that others wait for. */
 static CUresult visit(CUstream *stream, struct call_options *how)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result;
 
-	if (result == CUDA_SUCCESS && (!*stream || *stream == CU_STREAM_LEGACY))
-		result = CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? libcuda_stream_visit(stream, how) : result;
+	if (*stream && *stream != CU_STREAM_LEGACY)
+		return libcuda_stream_visit(stream, how);
+	result = libcuda_require_context();
+	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 static bool is_order(CUmemcpySrcAccessOrder order)

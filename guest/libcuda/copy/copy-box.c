@@ -291,8 +291,9 @@ CUDA_MEMCPY3D libcuda_copy_box_of(const CUDA_MEMCPY2D *c)
 
 CUresult libcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 {
+	CUstream resolved = stream;
+	CUresult result = libcuda_stream_enter(&resolved);
 	struct libcuda_copy_box b;
-	CUresult result = libcuda_require_context();
 	CUDA_MEMCPY3D box;
 
 	if (result != CUDA_SUCCESS)
@@ -316,8 +317,9 @@ CUresult libcuda_copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool async)
 
 CUresult libcuda_copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool async)
 {
+	CUstream resolved = stream;
+	CUresult result = libcuda_stream_enter(&resolved);
 	struct libcuda_copy_box b;
-	CUresult result = libcuda_require_context();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -61,7 +61,8 @@ static CUresult check_places(const struct ranges *b)
 /* All of them or none. What is discarded may keep its contents: the memory stays where it is. */
 static CUresult check_ranges(const struct ranges *b, unsigned long long flags, CUstream stream)
 {
-	CUresult result = libcuda_require_context();
+	CUstream resolved = stream;
+	CUresult result = libcuda_stream_enter(&resolved);
 	struct libcuda_range r;
 
 	if (result != CUDA_SUCCESS)
@@ -71,7 +72,6 @@ static CUresult check_ranges(const struct ranges *b, unsigned long long flags, C
 	for (int dev = 0; dev < libcuda_device_count(); dev++)
 		if (!libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
 			return CUDA_ERROR_NOT_SUPPORTED;
-	result = libcuda_stream_resolve(stream, &stream);
 	for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++)
 		result = libcuda_managed_find(b->addresses[i], b->sizes[i], &r);
 	return result;

@@ -92,7 +92,7 @@ static int device_of_uuid(const struct device *all, int n, const char *word)
 
 	for (int i = 0; i < n; i++) {
 		format_uuid(&all[i].info.uuid, uuid);
-		if (strncasecmp(uuid + UUID_PREFIX, word + UUID_PREFIX, length - UUID_PREFIX))
+		if (length == UUID_PREFIX || strncasecmp(uuid + UUID_PREFIX, word + UUID_PREFIX, length - UUID_PREFIX))
 			continue;
 		if (found >= 0)
 			return -1;

@@ -69,6 +69,8 @@ VCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph
 	(void)data;
 	if (result == CUDA_SUCCESS)
 		result = g ? take_nodes(g, deps, count, &at) : CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS && libcuda_capture_has_graph(g))
+		result = CUDA_ERROR_ILLEGAL_STATE;
 	if (result == CUDA_SUCCESS) {
 		libcuda_capture_lock();
 		result = libcuda_capture_begin(stream, g, true, mode, &at);
@@ -166,7 +168,7 @@ VCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgr
 		if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
 			/* So the driver does, even for a node that stays. */
 			for (size_t i = 0; i < s->at.count; i++)
-				s->at.nodes[i]->must_join = false;
+				s->at.nodes[i]->must_join = 0;
 			libcuda_frontier_free(&s->at);
 		}
 		if (!libcuda_frontier_join(&s->at, &at))

@@ -182,7 +182,7 @@ static CUresult add_node(struct libcuda_capturing *s, struct libcuda_context *co
 		for (int i = 0; i < 3; i++)
 			n->kernel.launch.cluster[i] = (uint8_t)(p->reserved0[1] >> 8 * i);
 	}
-	n->must_join = true;
+	n->must_join = s->capture->id;
 	libcuda_frontier_free(&s->at);
 	if (!libcuda_frontier_add(&s->at, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -393,6 +393,19 @@ CUresult libcuda_capture_begin(CUstream resolved, struct libcuda_graph *g, bool 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+bool libcuda_capture_has_graph(const struct libcuda_graph *g)
+{
+	bool has = false;
+
+	if (!libcuda_capture_any())
+		return false;
+	libcuda_capture_lock();
+	for (const struct libcuda_capture *c = captures; c; c = c->next)
+		has |= c->graph == g;
+	libcuda_capture_unlock();
+	return has;
+}
+
 bool libcuda_capture_is_given(CUstream resolved)
 {
 	const struct libcuda_capturing *s = libcuda_capturing_find(resolved);
@@ -418,7 +431,7 @@ CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph)
 	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != libcuda_thread())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	g = c->graph;
-	joined = libcuda_graph_is_joined(g, s->at.nodes, s->at.count);
+	joined = libcuda_graph_is_joined(g, c->id, s->at.nodes, s->at.count);
 	if (c->invalid)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (!joined)

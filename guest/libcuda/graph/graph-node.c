@@ -474,7 +474,7 @@ CUresult libcuda_node_copy(struct libcuda_node *n, struct libcuda_context *conte
 {
 	CUgraphNodeParams p;
 
-	n->context = context;
+	n->context = context = context ? context : from->context;
 	if (types[from->type].copy)
 		return types[from->type].copy(n, from);
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL)

@@ -237,7 +237,7 @@ struct libcuda_node **libcuda_graph_order(struct libcuda_graph *g, bool *cycle)
 	return order;
 }
 
-bool libcuda_graph_is_joined(struct libcuda_graph *g, struct libcuda_node *const *nodes, size_t count)
+bool libcuda_graph_is_joined(struct libcuda_graph *g, uint64_t capture, struct libcuda_node *const *nodes, size_t count)
 {
 	unsigned int walk = atomic_fetch_add(&last_walk, 1) + 1;
 	bool joined = true;
@@ -248,8 +248,10 @@ bool libcuda_graph_is_joined(struct libcuda_graph *g, struct libcuda_node *const
 	for (size_t i = 0; i < count; i++)
 		nodes[i]->visited = walk;
 	for (struct libcuda_node *n = g->first; n; n = n->next) {
-		joined = joined && (!n->must_join || n->visited == walk);
-		n->must_join = false;
+		if (n->must_join != capture)
+			continue;
+		joined = joined && n->visited == walk;
+		n->must_join = 0;
 	}
 	return joined;
 }
@@ -299,6 +301,8 @@ VCUDA_EXPORT CUresult cuGraphDestroy(CUgraph graph)
 
 	if (result != CUDA_SUCCESS || g->owned)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+	if (libcuda_capture_has_graph(g))
+		return CUDA_ERROR_ILLEGAL_STATE;
 	libcuda_graph_free(g);
 	return CUDA_SUCCESS;
 }
@@ -345,6 +349,8 @@ VCUDA_EXPORT CUresult cuGraphDestroyNode(CUgraphNode node)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (libcuda_capture_has_graph(n->graph))
+		return CUDA_ERROR_ILLEGAL_STATE;
 	/* Memory that is allocated in a graph is what other nodes of it rely on. */
 	if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
 		return CUDA_ERROR_NOT_SUPPORTED;

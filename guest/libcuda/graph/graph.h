@@ -52,7 +52,7 @@ struct libcuda_node {
 	unsigned int visited;  /* for walks */
 	uint32_t device_index; /* device-graph.c: the number of the worker's node at whose end it is done */
 	bool is_last;          /* device-graph.c: nothing depends on it */
-	bool must_join;        /* capture.c: captured, and the dependencies of no stream with it were set */
+	uint64_t must_join;    /* capture.c: the capture that made it, until the dependencies of a stream with it are set */
 	struct libcuda_node *next;
 };
 
@@ -95,10 +95,16 @@ CUresult libcuda_graph_add(struct libcuda_graph *graph, struct libcuda_node *con
 struct libcuda_node **libcuda_graph_order(struct libcuda_graph *graph, bool *cycle);
 
 /*
- * At the end of a capture, whose first stream depends on `nodes`: true if each node with `must_join` is among them or has
- * a node behind it. Clears `must_join`.
+ * At the end of a capture, whose first stream depends on `nodes`: true if each node whose `must_join` is the capture's id
+ * is among them or has a node behind it. Clears `must_join` of these nodes.
  */
-bool libcuda_graph_is_joined(struct libcuda_graph *graph, struct libcuda_node *const *nodes, size_t count);
+bool libcuda_graph_is_joined(struct libcuda_graph *graph, uint64_t capture, struct libcuda_node *const *nodes,
+			     size_t count);
+
+/* ---- capture.c ---- */
+
+/* Whether a stream captures into the graph. Takes the captures' lock. */
+bool libcuda_capture_has_graph(const struct libcuda_graph *graph);
 
 /* ---- graph-node.c ---- */
 

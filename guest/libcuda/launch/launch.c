@@ -226,7 +226,7 @@ CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcu
 		result = find_packed(extra, &e->info, &from, &given);
 	if (result != CUDA_SUCCESS) {
 		free(to);
-		return result;
+		return result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES ? CUDA_ERROR_INVALID_VALUE : result;
 	}
 	if (given)
 		memcpy(to, from, given);

@@ -343,7 +343,7 @@ CUresult libcuda_mirror_add(uint64_t address, size_t bytes, const void *owner, s
 				  .kind = LIBCUDA_RANGE_MIRROR,
 				  .owner = (uintptr_t)owner,
 				  .context = context};
-	struct libcuda_context *calling = libcuda_context_current();
+	struct libcuda_context *calling = context ? context : libcuda_context_current();
 	CUresult result = CUDA_SUCCESS;
 	bool there;
 

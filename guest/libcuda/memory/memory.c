@@ -37,10 +37,12 @@ __attribute__((constructor)) static void start(void)
 
 CUresult libcuda_memory_add_global(uint64_t address, uint64_t bytes, const void *owner, struct libcuda_context *context)
 {
+	const struct call_options how = libcuda_context_options(context);
 	struct libcuda_range there;
 	int placed = 0;
 
-	if (libcuda_mirror_possible() && vcuda_call_vcudaManagedIsPlaced(address, &placed) == CUDA_SUCCESS && placed)
+	if (libcuda_mirror_possible() &&
+	    vcuda_call_vcudaManagedIsPlaced_with(&how, address, &placed) == CUDA_SUCCESS && placed)
 		return libcuda_mirror_add(address, bytes, owner,
 					  libcuda_object_find(LIBCUDA_OBJECT_LIBRARY, owner) ? NULL : context);
 	/* A managed variable has its place from the start. */

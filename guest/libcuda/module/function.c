@@ -231,14 +231,17 @@ static CUresult refresh(struct libcuda_context *c, CUfunction handle)
 
 VCUDA_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(home_of(handle));
 	struct libcuda_function_entry *e;
+	struct call_options how;
 
 	if (result == CUDA_SUCCESS)
 		result = libcuda_function_lookup(libcuda_context_current(), handle, &e);
-	if (result == CUDA_SUCCESS)
-		result = vcuda_call_cuFuncSetAttribute(handle, attribute, value);
-	return result == CUDA_SUCCESS ? refresh(libcuda_context_current(), handle) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	how = libcuda_context_options(e->context);
+	result = vcuda_call_cuFuncSetAttribute_with(&how, handle, attribute, value);
+	return result == CUDA_SUCCESS ? refresh(e->context, handle) : result;
 }
 
 VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev)
@@ -278,11 +281,14 @@ VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache confi
 
 VCUDA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
-	CUresult result = libcuda_require_context();
+	struct libcuda_context *home = home_of(handle);
+	CUresult result = home ? libcuda_require_context_or(home) : libcuda_require_context();
+	struct call_options how;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = vcuda_call_cuFuncSetCacheConfig(handle, config);
+	how = libcuda_context_options(home ? home : libcuda_context_current());
+	result = vcuda_call_cuFuncSetCacheConfig_with(&how, handle, config);
 	atomic_fetch_add(&changes, 1);
 	return result;
 }
@@ -320,7 +326,7 @@ static CUresult get_param_info(CUfunction handle, size_t index, size_t *offset, 
 
 VCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(home_of(handle));
 
 	return result != CUDA_SUCCESS ? result : get_param_info(handle, index, offset, size);
 }
@@ -357,7 +363,7 @@ VCUDA_EXPORT CUresult cuKernelGetName(const char **name, CUkernel kernel)
 
 VCUDA_EXPORT CUresult cuFuncLoad(CUfunction handle)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(home_of(handle));
 	struct libcuda_function_entry *e;
 
 	/* The lookup asks the host for the function's attributes, for which NVIDIA's driver loads it. */
@@ -385,7 +391,7 @@ static bool is_loaded(CUfunction handle, struct libcuda_function_entry *e)
 
 VCUDA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
-	CUresult result = libcuda_require_context();
+	CUresult result = libcuda_require_context_or(home_of(handle));
 	struct libcuda_function_entry *e;
 
 	if (result != CUDA_SUCCESS)

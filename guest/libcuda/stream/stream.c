@@ -291,7 +291,7 @@ static CUresult describe(CUstream stream, struct libcuda_object **o)
 	result = enter(&stream, &home);
 	if (result == CUDA_SUCCESS)
 		*o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, stream);
-	return result;
+	return result == CUDA_SUCCESS && !*o ? CUDA_ERROR_INVALID_HANDLE : result;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codes of calls with valid arguments in a thread without a current context, and of packed launch parameters of all
- * sizes. The program opens the library by its name and so runs natively as well.
+ * The codes of calls in a thread without a current context, of packed launch parameters of all sizes, and of captures
+ * whose graph changes. The program opens the library by its name and so runs natively as well.
  *
  * usage: no-context          prints a line for each call: its name, its code
  *        no-context FILE     compares with lines that NVIDIA's driver gave; each other one is printed, exit status 1
@@ -67,6 +67,29 @@ static void ask_without(void)
 	float ms;
 	int number, low;
 	unsigned int flags;
+	const char *name;
+	unsigned long long id;
+	CUdeviceptr managed;
+	CUgraph whole;
+	CUgraphExec whole_executable;
+	CUDA_MEMCPY3D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .srcPitch = 64,
+			     .dstPitch = 64,
+			     .srcHeight = 4,
+			     .dstHeight = 4,
+			     .WidthInBytes = 16,
+			     .Height = 2,
+			     .Depth = 2};
+	CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .srcPitch = 64,
+			      .dstPitch = 64,
+			      .WidthInBytes = 16,
+			      .Height = 2};
+	CUDA_MEMSET_NODE_PARAMS clear = {.elementSize = 1, .width = 16, .height = 1};
+	CUDA_KERNEL_NODE_PARAMS kernel_node = {
+		.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
 
 	NEED(cuMemAlloc_v2, &d, (size_t)4096);
 	NEED(cuMemHostAlloc, &host, (size_t)4096, 0);
@@ -81,6 +104,18 @@ static void ask_without(void)
 	NEED(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
 	NEED(cuLibraryLoadData, &library, text, NULL, NULL, 0, NULL, NULL, 0);
 	NEED(cuDeviceGetDefaultMemPool, &pool, 0);
+	NEED(cuMemAllocManaged, &managed, (size_t)4096, CU_MEM_ATTACH_GLOBAL);
+	box.srcDevice = d;
+	box.dstDevice = d + 2048;
+	flat.srcDevice = d;
+	flat.dstDevice = d + 2048;
+	clear.dst = d;
+	kernel_node.func = quick;
+	NEED(cuGraphCreate, &whole, 0);
+	NEED(cuGraphAddMemcpyNode, &node, whole, NULL, (size_t)0, &box, context);
+	NEED(cuGraphAddMemsetNode, &node, whole, &node, (size_t)1, &clear, context);
+	NEED(cuGraphAddKernelNode_v2, &node, whole, &node, (size_t)1, &kernel_node);
+	NEED(cuGraphInstantiateWithFlags, &whole_executable, whole, 0ull);
 	NEED(cuCtxSynchronize, );
 	NEED(cuCtxSetCurrent, NULL);
 
@@ -160,12 +195,110 @@ static void ask_without(void)
 	ASK(cuGraphDestroy, graph);
 	ASK(cuProfilerStart, );
 	ASK(cuGetErrorName, CUDA_ERROR_INVALID_CONTEXT, (const char **)&data);
+	ASK(cuMemcpy2DAsync_v2, &flat, stream);
+	ASK(cuMemcpy3DAsync_v2, &box, stream);
+	ASK(cuMemcpy2D_v2, &flat);
+	ASK(cuMemcpyPeerAsync, d, context, d + 2048, context, (size_t)16, stream);
+	ASK(cuMemsetD2D8Async, d, (size_t)64, 0, (size_t)16, (size_t)2, stream);
+	ASK(cuGraphLaunch, whole_executable, stream);
+	ASK(cuStreamSynchronize, stream);
+	ASK(cuGraphClone, &clone, whole);
+	ASK(cuGraphInstantiateWithFlags, &executable, whole, 0ull);
+	ASK(cuGraphExecDestroy, whole_executable);
+	ASK(cuGraphDestroy, whole);
+	ASK(cuFuncSetAttribute, quick, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+	ASK(cuFuncSetCacheConfig, quick, CU_FUNC_CACHE_PREFER_L1);
+	ASK(cuFuncGetName, &name, quick);
+	ASK(cuFuncGetParamInfo, quick, (size_t)0, &size, &total);
+	ASK(cuFuncIsLoaded, &number, quick);
+	ASK(cuFuncLoad, quick);
+	ASK(cuStreamGetId, stream, &id);
+	ASK(cuStreamGetId, NULL, &id);
+	ASK(cuStreamGetDevice, stream, &device);
+	ASK(cuStreamWriteValue32_v2, stream, d, 1, 0);
+	ASK(cuStreamAttachMemAsync, stream, managed, (size_t)0, CU_MEM_ATTACH_SINGLE);
+	ASK(cuEventRecordWithFlags, event, stream, 0);
+	ASK(cuMemFree_v2, managed);
+	ASK(cuMemFree_v2, (CUdeviceptr)0);
+	ASK(cuMemFree_v2, (CUdeviceptr)4096);
+	ASK(cuMemFreeHost, NULL);
+	ASK(cuMemFreeHost, bytes);
 	ASK(cuModuleUnload, module);
 	ASK(cuEventDestroy_v2, later);
 	ASK(cuStreamDestroy_v2, stream);
 	ASK(cuMemFreeHost, host);
 	ASK(cuMemFree_v2, d);
 	ASK(cuDevicePrimaryCtxRelease_v2, 0);
+}
+
+/* Packed parameters of kernel nodes. */
+static void ask_packed_nodes(void)
+{
+	static const size_t sizes[] = {0, 1, 12, 13};
+	char buffer[64] = {0}, what[64];
+	CUDA_KERNEL_NODE_PARAMS p = {
+		.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+	CUgraph graph;
+	CUgraphNode node;
+
+	NEED(cuGraphCreate, &graph, 0);
+	NEED(cuModuleGetFunction, &p.func, module, "packed");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		size_t size = sizes[i];
+
+		p.extra = (void *[]){CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+				     CU_LAUNCH_PARAM_END};
+		snprintf(what, sizeof(what), "node %zu", size);
+		say(what, CALL(cuGraphAddKernelNode_v2, &node, graph, NULL, (size_t)0, &p));
+	}
+	NEED(cuGraphDestroy, graph);
+}
+
+/* Captures whose graph is changed while they last. */
+static void ask_captures(void)
+{
+	CUstreamCaptureStatus status;
+	CUstream first, second;
+	CUgraph graph, given;
+	CUgraphNode nodes[8];
+	const CUgraphNode *at;
+	const CUgraphEdgeData *edges;
+	CUdeviceptr d;
+	size_t count;
+
+	NEED(cuMemAlloc_v2, &d, (size_t)4096);
+	NEED(cuStreamCreate, &first, CU_STREAM_NON_BLOCKING);
+	NEED(cuStreamCreate, &second, CU_STREAM_NON_BLOCKING);
+
+	NEED(cuStreamBeginCapture_v2, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+	NEED(cuMemsetD8Async, d, 0, (size_t)16, first);
+	NEED(cuMemsetD8Async, d, 0, (size_t)16, first);
+	NEED(cuStreamGetCaptureInfo_v3, first, &status, NULL, &graph, &at, &edges, &count);
+	say("destroy the last captured node", CALL(cuGraphDestroyNode, at[0]));
+	say("more work", CALL(cuMemsetD8Async, d, 0, (size_t)16, first));
+	say("end", CALL(cuStreamEndCapture, first, &graph));
+
+	NEED(cuGraphCreate, &given, 0);
+	NEED(cuStreamBeginCaptureToGraph, first, given, NULL, NULL, (size_t)0, CU_STREAM_CAPTURE_MODE_RELAXED);
+	NEED(cuMemsetD8Async, d, 0, (size_t)16, first);
+	say("second capture into a graph",
+	    CALL(cuStreamBeginCaptureToGraph, second, given, NULL, NULL, (size_t)0, CU_STREAM_CAPTURE_MODE_RELAXED));
+	say("work in it", CALL(cuMemsetD8Async, d, 0, (size_t)16, second));
+	say("end of the first", CALL(cuStreamEndCapture, first, &graph));
+	say("end of the second", CALL(cuStreamEndCapture, second, &graph));
+	count = 8;
+	say("nodes", CALL(cuGraphGetNodes, given, nodes, &count));
+	say("so many", (CUresult)count);
+
+	NEED(cuStreamBeginCapture_v2, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+	say("peer copy of no bytes", CALL(cuMemcpyPeerAsync, d, context, d, context, (size_t)0, first));
+	say("end", CALL(cuStreamEndCapture, first, &graph));
+	NEED(cuStreamBeginCapture_v2, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+	say("copy of no bytes", CALL(cuMemcpyAsync, d, d + 64, (size_t)0, first));
+	say("end", CALL(cuStreamEndCapture, first, &graph));
+	NEED(cuStreamDestroy_v2, first);
+	NEED(cuStreamDestroy_v2, second);
+	NEED(cuMemFree_v2, d);
 }
 
 /* Sizes of packed parameters that are too small, right and too large. */
@@ -198,6 +331,8 @@ static void ask_packed(void)
 
 int main(int argc, char **argv)
 {
+	char rest[128];
+
 	cuda = dlopen("libcuda.so.1", RTLD_NOW);
 	expected = argc > 1 ? fopen(argv[1], "r") : NULL;
 	if (!cuda || argc > 2 || (argc > 1 && !expected)) {
@@ -210,8 +345,13 @@ int main(int argc, char **argv)
 	NEED(cuCtxSetCurrent, context);
 	NEED(cuModuleLoadData, &module, text);
 	ask_packed();
+	ask_packed_nodes();
+	ask_captures();
 	ask_without();
-	if (expected)
-		printf("%d probes, %d differ\n", probes, different);
-	return different != 0;
+	if (!expected)
+		return 0;
+	next_line(expected, rest, sizeof(rest));
+	expect_text("the end", "", rest);
+	printf("%d probes, %d differ\n", probes, different);
+	return !probes || different;
 }

@@ -52,20 +52,20 @@ static int shortest_prefix(const struct answer *all)
 
 static void fill_in(const char *pattern, const struct answer *all, char *value)
 {
-	for (; *pattern; pattern++) {
-		const char *next = pattern + 1;
+	while (*pattern) {
+		char name = *pattern == '%' || *pattern == '\\' ? pattern[1] : 0;
 
-		if (*pattern == '\\' && *next == 't')
+		if (name == 't')
 			*value++ = '\t';
-		else if (*pattern == '%' && (*next == 'A' || *next == 'B'))
-			value += sprintf(value, "GPU-%s", all->uuids[*next == 'B']);
-		else if (*pattern == '%' && *next == 'b')
+		else if (name == 'A' || name == 'B')
+			value += sprintf(value, "GPU-%s", all->uuids[name == 'B']);
+		else if (name == 'b')
 			value += sprintf(value, "%s", all->uuids[1]);
-		else if (*pattern == '%' && *next == 'P')
+		else if (name == 'P')
 			value += sprintf(value, "GPU-%.*s", shortest_prefix(all), all->uuids[1]);
 		else
-			*value++ = *pattern--;
-		pattern++;
+			*value++ = *pattern;
+		pattern += name ? 2 : 1;
 	}
 	*value = 0;
 }
