@@ -173,6 +173,7 @@ def measure(options):
             progress(f"no native side, only the virtual one: {why}")
         for name in options.only or groups.GROUPS:
             run_group(options, results, name)
+        results.compare_losses()
         return results
     finally:
         if virtual.daemon:

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ static const char *only, *layout;
 /* Element `i` of the send buffer of a rank. The sum over 16 ranks is exact. */
 static float element(int rank, size_t i)
 {
-	return (float)(((uint32_t)i * 2654435761u + (uint32_t)rank * 40503u) >> 18);
+	return (float)(((uint32_t)i * 2654435761u + (uint32_t)rank * 0x85ebca6bu + 0x2545f491u) >> 18);
 }
 
 static float sum(size_t i)
@@ -179,26 +180,6 @@ static void start(struct rank *r, const struct operation *o, size_t count)
 	nccl_check(o->begin(r, count), r->comm, o->name);
 }
 
-/* Receives over bytes that are no element. */
-static void compare(struct rank *r, const struct operation *o, size_t count)
-{
-	size_t received = o->scatters ? count / (size_t)ranks : count, i;
-
-	check(cuMemsetD8_v2(r->recv, 0xff, most), "cuMemsetD8");
-	check(cuCtxSynchronize(), "cuCtxSynchronize");
-	start(r, o, count);
-	check(cuStreamSynchronize(r->stream), "cuStreamSynchronize");
-	check(cuMemcpyDtoH_v2(r->host, r->recv, received * sizeof(float)), "cuMemcpyDtoH");
-	for (i = 0; i < received; i++)
-		if (r->host[i] != o->expected(r->rank, count, i))
-			break;
-	if (i == received)
-		return;
-	fprintf(stderr, "%s of %zu bytes: rank %d got %g as element %zu, and not %g\n", o->name, count * sizeof(float),
-		r->rank, (double)r->host[i], i, (double)o->expected(r->rank, count, i));
-	exit(1);
-}
-
 static CUgraphExec capture(struct rank *r, const struct operation *o, size_t count, int many)
 {
 	CUgraph graph;
@@ -213,6 +194,32 @@ static CUgraphExec capture(struct rank *r, const struct operation *o, size_t cou
 	return executable;
 }
 
+/* Receives over bytes that are no element. */
+static void compare(struct rank *r, const struct operation *o, size_t count)
+{
+	size_t received = o->scatters ? count / (size_t)ranks : count, i;
+	CUgraphExec executable = graphs ? capture(r, o, count, 1) : NULL;
+
+	check(cuMemsetD8_v2(r->recv, 0xff, most), "cuMemsetD8");
+	check(cuCtxSynchronize(), "cuCtxSynchronize");
+	if (executable)
+		check(cuGraphLaunch(executable, r->stream), "cuGraphLaunch");
+	else
+		start(r, o, count);
+	check(cuStreamSynchronize(r->stream), "cuStreamSynchronize");
+	if (executable)
+		check(cuGraphExecDestroy(executable), "cuGraphExecDestroy");
+	check(cuMemcpyDtoH_v2(r->host, r->recv, received * sizeof(float)), "cuMemcpyDtoH");
+	for (i = 0; i < received; i++)
+		if (r->host[i] != o->expected(r->rank, count, i))
+			break;
+	if (i == received)
+		return;
+	fprintf(stderr, "%s of %zu bytes: rank %d got %g as element %zu, and not %g\n", o->name, count * sizeof(float),
+		r->rank, (double)r->host[i], i, (double)o->expected(r->rank, count, i));
+	exit(1);
+}
+
 static double slowest(void)
 {
 	double most_us = 0;
@@ -222,7 +229,8 @@ static double slowest(void)
 	return most_us;
 }
 
-static void time_operation(struct rank *r, const struct operation *o, size_t count)
+/* `size` names the figure. */
+static void time_operation(struct rank *r, const struct operation *o, size_t count, size_t size)
 {
 	size_t bytes = count * sizeof(float), fit = ((size_t)64 << 20) / bytes;
 	int many = fit > MANY ? MANY : fit ? (int)fit : 1;
@@ -247,9 +255,9 @@ static void time_operation(struct rank *r, const struct operation *o, size_t cou
 	if (r->rank)
 		return;
 	us = median(samples, rounds);
-	printf("%s%s_%s_%zu%s ", layout, graphs ? "_graph" : "", o->name, bytes < 1 << 20 ? bytes : bytes >> 20,
-	       bytes < 1 << 20 ? "B" : "MiB");
-	printf(bytes > 64 << 10 ? "%.6g GB/s\n" : "%.6g us\n", bytes > 64 << 10 ? (double)bytes / us * 1e-3 : us);
+	printf("%s%s_%s_%zu%s ", layout, graphs ? "_graph" : "", o->name, size < 1 << 20 ? size : size >> 20,
+	       size < 1 << 20 ? "B" : "MiB");
+	printf(size > 64 << 10 ? "%.6g GB/s\n" : "%.6g us\n", size > 64 << 10 ? (double)bytes / us * 1e-3 : us);
 	fflush(stdout);
 }
 
@@ -289,7 +297,7 @@ static void *work(void *argument)
 
 			count = count ? count : (size_t)ranks;
 			compare(&r, &operations[o], count);
-			time_operation(&r, &operations[o], count);
+			time_operation(&r, &operations[o], count, sizes[s]);
 		}
 	}
 	nccl_check(ncclCommDestroy(r.comm), NULL, "ncclCommDestroy");
@@ -297,39 +305,62 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* A rank that fails ends the process at once: others are inside of NCCL, or wait for it. */
+static bool finished;
+
+static void end_at_once(void)
+{
+	if (finished)
+		return;
+	fflush(NULL);
+	_exit(1);
+}
+
 static int run_threads(void)
 {
 	pthread_t threads[RANKS];
 
+	check(atexit(end_at_once), "atexit");
 	for (int i = 0; i < ranks; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i), "pthread_create");
 	for (int i = 0; i < ranks; i++)
 		pthread_join(threads[i], NULL);
+	finished = true;
 	return 0;
+}
+
+static void kill_all(const pid_t *pids, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (pids[i] > 0)
+			kill(pids[i], SIGKILL);
 }
 
 /* One that fails ends all: the others would wait for it. */
 static int run_processes(void)
 {
-	pid_t pids[RANKS];
-	int failed = 0;
+	pid_t pids[RANKS] = {0}, ended;
+	int failed = 0, status;
 
-	for (int i = 0; i < ranks; i++) {
+	for (int i = 0; i < ranks && !failed; i++) {
 		pids[i] = fork();
-		check(pids[i] < 0, "fork");
 		if (!pids[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			work((void *)(intptr_t)i);
 			exit(0);
 		}
+		failed = pids[i] < 0;
 	}
-	for (int i = 0; i < ranks; i++) {
-		int status;
-
-		if (wait(&status) > 0 && !status)
+	if (failed)
+		kill_all(pids, ranks);
+	while ((ended = wait(&status)) > 0) {
+		for (int i = 0; i < ranks; i++)
+			if (pids[i] == ended)
+				pids[i] = 0;
+		if (!status)
 			continue;
-		for (int k = 0; k < ranks && !failed; k++)
-			kill(pids[k], SIGKILL);
 		failed = 1;
+		kill_all(pids, ranks);
 	}
 	return failed;
 }

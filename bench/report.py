@@ -33,6 +33,13 @@ class Results:
             row["ratio"] = ratio(row)
             yield row
 
+    def compare_losses(self):
+        """A loss of the virtual side must be the native one."""
+        for row in self.rows():
+            if row["unit"] == "loss" and row["ratio"] and row["native"]["samples"][0] != row["virtual"]["samples"][0]:
+                self.failed.append({"what": f"{row['group']}: {row['name']}", "side": "virtual",
+                                    "reason": f"{row['virtual']['samples'][0]!r}, natively {row['native']['samples'][0]!r}"})
+
     def as_json(self):
         return {"format": 1, "machine": self.machine, "sides": self.sides, "cases": list(self.rows()), "skipped": self.skipped,
                 "failed": self.failed}
@@ -50,7 +57,7 @@ class Results:
         """One line a group: the geometric mean of its ratios."""
         ratios = {}
         for row in self.rows():
-            if row["ratio"] and row["unit"] not in ("%", "MiB"):
+            if row["ratio"] and row["unit"] not in ("%", "MiB", "loss"):
                 ratios.setdefault(row["group"], []).append(row["ratio"])
         if not ratios:
             return []

@@ -17,7 +17,7 @@
 
 #define MEMORY_MS 1000
 
-/* The driver looks at a GPU six times a second, and of each process it tells the last look alone. */
+/* The driver looks at a GPU some five times a second, and of each process it tells the last look alone. */
 #define SAMPLES_MS 100
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-gpu-use"};

@@ -115,8 +115,8 @@ int nvmlDeviceGetProcessUtilization(void *device, struct sample *to, unsigned in
 	clock_gettime(CLOCK_REALTIME, &now);
 	end = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	*count = 0;
-	for (uint64_t at = (since / LOOK_US + 1) * LOOK_US; !result && found && at <= end && *count < room;
-	     at += LOOK_US)
+	/* Of each process the last look alone. */
+	for (uint64_t at = end / LOOK_US * LOOK_US; !result && at > since && *count < found && *count < room; at -= LOOK_US)
 		to[(*count)++] = (struct sample){.pid = all[at / LOOK_US % found].pid, .time_us = at, .sm = 100};
 	return result ? result : *count ? 0 : NOT_FOUND;
 }
