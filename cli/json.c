@@ -38,10 +38,19 @@ static void write_string(FILE *out, const char *text)
 	fputc('"', out);
 }
 
+static void begin_line(const struct json *json)
+{
+	fputc('\n', json->out);
+	for (unsigned int i = 0; i < json->depth; i++)
+		fputs("  ", json->out);
+}
+
 static void begin(struct json *json, const char *name)
 {
 	if (json->follows)
-		fputs(", ", json->out);
+		fputs(json->lines ? "," : ", ", json->out);
+	if (json->lines && json->depth)
+		begin_line(json);
 	json->follows = true;
 	if (!name)
 		return;
@@ -54,10 +63,14 @@ void json_open(struct json *json, const char *name, char bracket)
 	begin(json, name);
 	fputc(bracket, json->out);
 	json->follows = false;
+	json->depth++;
 }
 
 void json_close(struct json *json, char bracket)
 {
+	json->depth--;
+	if (json->lines && json->follows)
+		begin_line(json);
 	fputc(bracket, json->out);
 	json->follows = true;
 }

@@ -10,6 +10,8 @@
 struct json {
 	FILE *out;
 	bool follows; /* a comma goes before the next value */
+	bool lines;   /* a line for each value, indented */
+	unsigned int depth;
 };
 
 /* `bracket`: '{' or '[', and '}' or ']'. */

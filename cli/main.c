@@ -45,10 +45,19 @@ static int help(void)
 	     "        tables of kernels, copies and calls that `run --profile FILE` has recorded\n"
 	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
+	     "  cdi generate [--output FILE] [--socket PATH] [--device NAME=SOCKET]...\n"
+	     "        describes virtual GPUs to podman, Docker and containerd\n"
 	     "  doctor\n"
 	     "        says what these need, what is missing, and how to mend it\n"
 	     "  help, --version");
 	return 0;
+}
+
+static bool is_named(const char *called, const char *name)
+{
+	const char *slash = called ? strrchr(called, '/') : NULL;
+
+	return called && !strcmp(slash ? slash + 1 : called, name);
 }
 
 int main(int argc, char **argv)
@@ -59,6 +68,9 @@ int main(int argc, char **argv)
 	/* A program that `vcuda run` starts has the same descriptors as without it. */
 	vcuda_descriptors_standard(false);
 	cli_paths_find(&paths);
+	/* By that name containers find the command (describe/cdi.c). */
+	if (is_named(argv[0], "nvidia-smi"))
+		return cli_smi(&paths, argc, argv);
 	if (!strcmp(command, "run"))
 		return cli_run(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "bench"))
@@ -75,6 +87,8 @@ int main(int argc, char **argv)
 		return cli_resume(argc - 1, argv + 1);
 	if (!strcmp(command, "move"))
 		return cli_move(argc - 1, argv + 1);
+	if (!strcmp(command, "cdi"))
+		return cli_cdi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define GUEST_LIB VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda"
+
 /* The directory of this program, without a symbolic link in it. */
 static void own_directory(char directory[PATH_MAX])
 {
@@ -56,7 +58,9 @@ void cli_paths_find(struct cli_paths *paths)
 		set(paths->bench, "VCUDA_BENCH", self, "source/bench");
 		set(paths->bench_programs, NULL, self, "../bench");
 	} else {
-		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda");
+		/* A container has our libraries among its own (describe/cdi.c). */
+		set(paths->guest_lib, "VCUDA_GUEST_LIB", self,
+		    exists(self, GUEST_LIB) || !exists(self, "../lib/libcuda.so.1") ? GUEST_LIB : "../lib");
 		set(paths->daemon, "VCUDA_DAEMON", self, "vcudad");
 		set(paths->worker, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBEXECDIR "/vcuda/vcuda-worker");
 		set(paths->backend_cpu, NULL, self, VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda/libvcuda-cpu.so");

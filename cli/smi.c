@@ -110,7 +110,7 @@ static int parse(struct request *r, int argc, char **argv)
 
 /* ---- the library ---- */
 
-static bool load(const struct cli_paths *paths)
+bool smi_load(const struct cli_paths *paths)
 {
 	char path[PATH_MAX + 32];
 	void *library;
@@ -271,7 +271,7 @@ int cli_smi(const struct cli_paths *paths, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (!load(paths))
+	if (!smi_load(paths))
 		return CLI_FAILED;
 	if (needs_daemon(&r)) {
 		if (!cli_daemon_start(&daemon, paths, r.backend ? r.backend : "auto", false, NULL))

@@ -59,6 +59,11 @@ struct smi {
 
 extern struct smi nvml;
 
+struct cli_paths;
+
+/* Fills `nvml` with the functions of the guest's library; a message says what is missing where it returns false. */
+bool smi_load(const struct cli_paths *paths);
+
 struct smi_process {
 	nvmlProcessInfo_t info;
 	char name[256];
