@@ -33,6 +33,8 @@ static int help(void)
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
 	     "  vm list [--json], vm kill VM [PROCESS], vm set VM QUOTA=VALUE\n"
 	     "        shows the daemons of this user; ends guest processes; changes quotas\n"
+	     "  vm xml [--socket PATH] [--image FILE] ... NAME\n"
+	     "        prints the libvirt domain of a VM with a virtual GPU\n"
 	     "  top [--once] [--json]\n"
 	     "        shows VMs and guest processes, what they use of their quotas, and refusals\n"
 	     "  pause [--timeout SECONDS] PID, pause --vm VM, resume PID, resume --vm VM\n"

@@ -15,6 +15,7 @@ int vm_usage(FILE *out)
 {
 	fputs("usage: vcuda vm run [options] [--] PROGRAM [ARGUMENT...]\n"
 	      "       vcuda vm list | kill | set ...          (see `vcuda vm list --help`)\n"
+	      "       vcuda vm xml ...                        (see `vcuda vm xml --help`)\n"
 	      "\n"
 	      "Runs the program in a VM that sees this machine's files, read-only under a scratch layer, and has a "
 	      "CUDA device.\n"
@@ -61,8 +62,7 @@ static bool parse_number(const char *text, unsigned long least, unsigned long mo
 	return true;
 }
 
-/* MiB; a number without a unit is MiB too, as QEMU has it. */
-static bool parse_memory(const char *text, unsigned int *mib)
+bool vm_memory_parse(const char *text, unsigned int *mib)
 {
 	char *end;
 
@@ -123,7 +123,7 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 	case 'c':
 		return parse_number(value, 1, 255, &options->cpus, &end) && !*end;
 	case 'm':
-		return parse_memory(value, &options->memory_mib);
+		return vm_memory_parse(value, &options->memory_mib);
 	case 'k':
 		options->kernel = value;
 		return one_of(value, kernels);

@@ -98,11 +98,16 @@ int cli_vm(int argc, char **argv);
 /* 0, or the status to leave with, plus one. */
 int vm_options_parse(int argc, char **argv, struct vm_options *options);
 int vm_usage(FILE *out);
+/* Such as 4G, in MiB; a number without a unit is MiB too, as QEMU has it. False: not a size that a VM can have. */
+bool vm_memory_parse(const char *text, unsigned int *mib);
 
 /* vm-control.c: argv[0] is the name. The exit status: 0, or 125 with a message. */
 int vm_list(int argc, char **argv);
 int vm_kill(int argc, char **argv);
 int vm_set(int argc, char **argv);
+
+/* describe/: the same. */
+int cli_vm_xml(int argc, char **argv);
 
 /* Tries it in a child process, and leaves nothing behind. Prints no message. */
 bool vm_share_try(bool unprivileged, struct vm_share *share);
