@@ -33,6 +33,8 @@ static int help(void)
 	     "        boots a VM that sees this machine's files and runs the program in it\n"
 	     "  vm list [--json], vm kill VM [PROCESS], vm set VM QUOTA=VALUE\n"
 	     "        shows the daemons of this user; ends guest processes; changes quotas\n"
+	     "  vm init [--module FILE.ko] IMAGE\n"
+	     "        puts driver and libraries into the disk of a VM\n"
 	     "  vm xml [--socket PATH] [--image FILE] ... NAME\n"
 	     "        prints the libvirt domain of a VM with a virtual GPU\n"
 	     "  top [--once] [--json]\n"

@@ -407,6 +407,8 @@ int cli_vm(int argc, char **argv)
 		return vm_kill(argc - 1, argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "set"))
 		return vm_set(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "init"))
+		return cli_vm_init(argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "xml"))
 		return cli_vm_xml(argc - 1, argv + 1);
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))

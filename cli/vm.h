@@ -107,6 +107,7 @@ int vm_kill(int argc, char **argv);
 int vm_set(int argc, char **argv);
 
 /* describe/: the same. */
+int cli_vm_init(char **argv);
 int cli_vm_xml(int argc, char **argv);
 
 /* Tries it in a child process, and leaves nothing behind. Prints no message. */

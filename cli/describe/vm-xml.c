@@ -34,7 +34,7 @@ static int usage(FILE *out)
 	      "  --socket PATH    the domain's vcudad listens there (default: /run/vcuda/NAME.sock, as "
 	      "vcudad@NAME.socket\n"
 	      "                   and the hook for libvirt have it)\n"
-	      "  --image FILE     the domain's disk, raw or qcow2\n"
+	      "  --image FILE     the domain's disk, raw or qcow2; `vcuda vm init` puts driver and libraries into it\n"
 	      "  --memory SIZE    such as 4G (default 4G)\n"
 	      "  --cpus N         processors (default 2)\n"
 	      "  --type kvm|qemu  qemu: without KVM, slowly (default: kvm where /dev/kvm is there)\n"

@@ -131,7 +131,7 @@ def completion():
         def complete(*words):
             return set(run("bash", "-c", COMPLETE, "bash", script, vcuda, *words).split())
         check({"run", "vm", "pause", "doctor"} <= complete("vcuda", ""), complete("vcuda", ""))
-        check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set", "xml"}, complete("vcuda", "vm", ""))
+        check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set", "init", "xml"}, complete("vcuda", "vm", ""))
         check(complete("vcuda", "pa") == {"pause"}, complete("vcuda", "pa"))
         options = complete("vcuda", "vm", "run", "--s")
         check(options == {"--sandbox", "--share", "--stats"}, options)
