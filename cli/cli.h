@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi.c, top.c, doctor.c), and what they share.
+ * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi/smi.c, top.c, doctor.c), and what they share.
  *
  * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
  */

@@ -14,7 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "cli/smi.h"
+#include "cli/smi/smi.h"
 
 #define KIND "virtio-cuda/gpu"
 /* The first version in which a device's name may begin with a digit. */

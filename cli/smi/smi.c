@@ -8,8 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "smi.h"
+#include "cli/cli.h"
+#include "cli/smi/smi.h"
 
 #define MAX_FIELDS 64
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smi.h"
+#include "cli/smi/smi.h"
 
 static const char *figure(const struct smi_subject *s, const char *name, char text[256])
 {

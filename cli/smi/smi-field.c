@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smi.h"
+#include "cli/smi/smi.h"
 
 #define MIB (1ull << 20)
 
