@@ -47,7 +47,7 @@ static int help(void)
 	     "        times programs natively and on virtio-cuda, side by side\n"
 	     "  profile summary FILE\n"
 	     "        tables of kernels, copies and calls that `run --profile FILE` has recorded\n"
-	     "  smi [-L | --query-gpu=FIELD,... --format=csv]\n"
+	     "  smi [-L | -q | --query-gpu=FIELD,... --format=csv] [-l SECONDS]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  cdi generate [--output FILE] [--socket PATH] [--device NAME=SOCKET]...\n"
 	     "        describes virtual GPUs to podman, Docker and containerd\n"

@@ -18,6 +18,7 @@ WORDS = re.compile(r"\bCLOCK_REALTIME|\bgettimeofday\(|\btime\(NULL\)|\b(?:pthre
                    r"\bTIMER_ABSTIME|\bTFD_TIMER_ABSTIME|\bFUTEX_CLOCK_REALTIME")
 # File and word, with the reason.
 KNOWN = {
+    ("cli/smi/smi-query.c", "time(NULL)"): "the time that is printed",
     ("common/cache.c", "time(NULL)"): "ages of files; a step keeps a file longer or drops it earlier",
     ("guest/libcuda/trace/trace-summary.c", "pthread_cond_timedwait("): "its condition has CLOCK_MONOTONIC",
     ("guest/libcupti/clock.c", "CLOCK_REALTIME"): "the clock of CUPTI's records",

@@ -2,10 +2,12 @@
 /* `vcuda smi`: the devices of this guest and who uses them, for people and for scripts written for nvidia-smi. */
 #include <dlfcn.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -19,15 +21,15 @@ struct request {
 	const char *backend; /* of a daemon of our own; NULL: not asked for */
 	const char *fields;  /* of --query-gpu; NULL: none */
 	const char *apps;    /* of --query-compute-apps; NULL: none */
-	bool list, no_header, no_units;
-	int only; /* a device; -1: all */
+	bool list, query, no_header, no_units;
+	unsigned int loop_ms; /* between outputs; 0: once */
+	int only;             /* a device; -1: all */
 };
 
 static int usage(FILE *out)
 {
-	fputs("usage: vcuda smi [--backend auto|cuda|cpu] [-i N] [-L | --query-gpu=FIELD,... | "
-	      "--query-compute-apps=FIELD,...]\n"
-	      "                 [--format=csv[,noheader][,nounits]]\n"
+	fputs("usage: vcuda smi [--backend auto|cuda|cpu] [-i N] [-l SECONDS] [-L | -q | --query-gpu=FIELD,... |\n"
+	      "                 --query-compute-apps=FIELD,...] [--format=csv[,noheader][,nounits]]\n"
 	      "\n"
 	      "Shows the devices that CUDA programs of this VM (or, without one, of this user) have, their memory, and "
 	      "the\n"
@@ -35,6 +37,9 @@ static int usage(FILE *out)
 	      "\n"
 	      "  -i N                     only device N (also --id=N)\n"
 	      "  -L                       a line for each device: name and UUID\n"
+	      "  -q                       all figures of each device and process, one a line\n"
+	      "  -l SECONDS               again and again until an interrupt (also --loop=SECONDS, "
+	      "--loop-ms=MILLISECONDS)\n"
 	      "  --query-gpu=FIELD,...    these figures of each device, as comma-separated values:",
 	      out);
 	smi_fields_print(out);
@@ -74,17 +79,32 @@ static bool parse_device(struct request *r, const char *text)
 	return *text && !*end && number >= 0 && number < 64;
 }
 
+static bool parse_loop(struct request *r, const char *text, unsigned int unit_ms)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	r->loop_ms = (unsigned int)number * unit_ms;
+	return *text >= '0' && *text <= '9' && !*end && number > 0 && number <= 86400000 / unit_ms;
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int parse(struct request *r, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"backend", required_argument, NULL, 'b'}, {"id", required_argument, NULL, 'i'},
-		{"list-gpus", no_argument, NULL, 'L'},     {"query-gpu", required_argument, NULL, 'q'},
-		{"format", required_argument, NULL, 'f'},  {"query-compute-apps", required_argument, NULL, 'a'},
-		{"help", no_argument, NULL, 'h'},          {0}};
+	static const struct option options[] = {{"backend", required_argument, NULL, 'b'},
+						{"id", required_argument, NULL, 'i'},
+						{"list-gpus", no_argument, NULL, 'L'},
+						{"query-gpu", required_argument, NULL, 'g'},
+						{"format", required_argument, NULL, 'f'},
+						{"query-compute-apps", required_argument, NULL, 'a'},
+						{"loop", required_argument, NULL, 'l'},
+						{"loop-ms", required_argument, NULL, 'm'},
+						{"query", no_argument, NULL, 'q'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "i:Lh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "i:l:Lqh", options, NULL)) != -1) {
 		bool fine = option != '?';
 
 		if (option == 'h')
@@ -95,12 +115,15 @@ static int parse(struct request *r, int argc, char **argv)
 			fine = parse_device(r, optarg);
 		else if (option == 'f')
 			fine = parse_format(r, optarg);
+		else if (option == 'l' || option == 'm')
+			fine = parse_loop(r, optarg, option == 'l' ? 1000 : 1);
 		if (!fine)
 			return usage(stderr);
 		if (option == 'b')
 			r->backend = optarg;
 		r->list |= option == 'L';
-		if (option == 'q')
+		r->query |= option == 'q';
+		if (option == 'g')
 			r->fields = optarg;
 		if (option == 'a')
 			r->apps = optarg;
@@ -236,6 +259,45 @@ static int print_query(const struct request *r, unsigned int devices, const char
 	return 0;
 }
 
+static int print_once(const struct request *r, unsigned int devices)
+{
+	if (r->fields || r->apps)
+		return print_query(r, devices, r->fields ? r->fields : r->apps, !r->fields);
+	if (r->list)
+		print_list(r, devices);
+	else if (r->query)
+		smi_query_print(devices, r->only);
+	else
+		smi_table_print(devices, r->only);
+	return 0;
+}
+
+/* Until a signal, or until nothing reads the output. Returns instead of dying, so that a daemon of our own is ended. */
+static int print_often(const struct request *asked, unsigned int devices)
+{
+	struct timespec wait = {.tv_sec = asked->loop_ms / 1000, .tv_nsec = asked->loop_ms % 1000 * 1000000l};
+	struct request r = *asked;
+	sigset_t ends;
+	int status, number;
+
+	sigemptyset(&ends);
+	for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++)
+		sigaddset(&ends, *s);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	for (;;) {
+		status = print_once(&r, devices);
+		if (status)
+			return status;
+		if (fflush(stdout))
+			return 128 + SIGPIPE;
+		number = sigtimedwait(&ends, NULL, &wait);
+		if (number > 0)
+			return 128 + number;
+		r.no_header = true;
+	}
+}
+
 static int show(const struct request *r)
 {
 	unsigned int count = 0;
@@ -252,12 +314,8 @@ static int show(const struct request *r)
 	if (r->only >= 0 && (unsigned int)r->only >= count) {
 		cli_message("there is no device %d: there are %u", r->only, count);
 		status = CLI_FAILED;
-	} else if (r->fields || r->apps) {
-		status = print_query(r, count, r->fields ? r->fields : r->apps, !r->fields);
-	} else if (r->list) {
-		print_list(r, count);
 	} else {
-		smi_table_print(count, r->only);
+		status = r->loop_ms ? print_often(r, count) : print_once(r, count);
 	}
 	nvml.Shutdown();
 	return status;

@@ -89,7 +89,8 @@ void smi_fields_print(FILE *out);
 /* Those that compute on a device; the caller frees them. */
 unsigned int smi_processes(nvmlDevice_t device, struct smi_process **processes);
 
-/* smi-table.c */
+/* smi-table.c, smi-query.c: of device `only`, or all if it is negative. */
 void smi_table_print(unsigned int devices, int only);
+void smi_query_print(unsigned int devices, int only);
 
 #endif

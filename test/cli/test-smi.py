@@ -54,13 +54,63 @@ def formats():
     check("Driver Not Loaded" in smi("-L", status=125, VCUDA_SOCKET="/dev/null/socket").stderr, "nobody listens")
 
 
+def query():
+    """-q: one figure a line, under nvidia-smi's names, which agree with --query-gpu."""
+    with tempfile.TemporaryDirectory(prefix="v") as folder:
+        daemon = Daemon(folder, "1", VCUDA_CPU_DEVICES="2")
+        try:
+            program = daemon.start()
+            text = smi("-q", **daemon.env).stdout
+            check(re.search(r"^Attached GPUs +: 2$", text, re.M), text)
+            devices = re.split(r"^GPU .*\n", text, flags=re.M)[1:]
+            check(len(devices) == 2, text)
+            for index, device in enumerate(devices):
+                wanted = smi("-i", str(index), "--query-gpu=name,uuid,memory.total,pci.bus_id", "--format=csv,noheader", **daemon.env).stdout
+                name, uuid, total, bus = wanted.strip().split(", ")
+                for line in (f"    Product Name +: {re.escape(name)}", f"    GPU UUID +: {uuid}", f"        Total +: {total}", f"        Bus Id +: {bus}",
+                             "    FB Memory Usage", r"        Gpu +: \d+ %", "        Power Draw +: N/A"):
+                    check(re.search(f"^{line}$", device, re.M), f"no {line!r} in {device}")
+            check(re.search(rf"^        Process ID +: {program.pid}\n +Name +: .*steady\n +Used GPU Memory +: \d+ MiB$", devices[0], re.M), devices[0])
+            check(re.search("^    Processes +: None$", devices[1], re.M), devices[1])
+            one = smi("-q", "-i", "1", **daemon.env).stdout
+            check(len(re.findall("^GPU ", one, re.M)) == 1 and "Attached GPUs" in one, one)
+            program.kill()
+            program.wait()
+        finally:
+            daemon.process.kill()
+            daemon.process.wait()
+
+
+def loops():
+    """-l prints until a signal, and leaves no daemon and no folder."""
+    for expected, *args in (("usage:", "-l", "0"), ("usage:", "-l", "x"), ("usage:", "--loop-ms=-5"), ("usage:", "-l")):
+        check(expected in smi(*args, status=125).stderr, f"{args}")
+    with tempfile.TemporaryDirectory(prefix="v") as folder:
+        env = dict(os.environ, TMPDIR=folder)
+        env.pop("XDG_RUNTIME_DIR", None)
+        command = [VCUDA, "smi", "--backend", "cpu", "--query-gpu=index", "--format=csv", "--loop-ms=50"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as p:
+            lines = [p.stdout.readline() for _ in range(4)]
+            check(lines == ["index\n", "0\n", "0\n", "0\n"], lines)
+            p.terminate()
+            rest = p.stdout.read()
+            check(p.wait() == 128 + 15 and set(rest.split()) <= {"0"}, f"{p.returncode}: {rest!r}")
+        check(not os.listdir(folder), f"left: {os.listdir(folder)}")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as p:
+            p.stdout.readline()
+            p.stdout.close()
+            check(p.wait() == 128 + 13, f"nothing reads: {p.returncode}")
+        check(not os.listdir(folder), f"left: {os.listdir(folder)}")
+
+
 class Daemon:
     """One guest: its vcudad and what runs on it."""
 
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, **variables):
         self.socket = f"{folder}/{name}"
         self.env = {"VCUDA_SOCKET": self.socket, "VCUDA_TRANSPORT": "local"}
-        self.process = subprocess.Popen([BUILD / "host/daemon/vcudad", "--socket", self.socket, "--backend", "cpu"], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([BUILD / "host/daemon/vcudad", "--socket", self.socket, "--backend", "cpu"], stderr=subprocess.DEVNULL,
+                                        env=dict(os.environ, **variables))
         end = time.monotonic() + 20
         while not os.path.exists(self.socket):
             check(time.monotonic() < end, "vcudad does not listen")
