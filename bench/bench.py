@@ -62,6 +62,8 @@ def parse(arguments):
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all samples, and the machine")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="the table that is printed")
     parser.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="pictures (SVG); needs matplotlib")
+    parser.add_argument("--from", type=pathlib.Path, metavar="FILE", dest="saved",
+                        help="measures nothing: the table and the pictures of what --json FILE has saved")
     parser.add_argument("--backend", choices=["auto", "cuda", "cpu"], default="auto",
                         help="who computes virtually: a GPU, the software GPU, or a GPU if there is one (auto)")
     parser.add_argument("--no-native", action="store_true", help="the virtual side alone")
@@ -77,7 +79,30 @@ def parse(arguments):
                         help="a program to time from start to exit (the example vectorAdd of a build tree)")
     parser.add_argument("--parts", nargs=5, required=True, help=argparse.SUPPRESS,
                         metavar=("VCUDA", "DAEMON", "GUEST_LIB", "PROGRAMS", "VERSION"))
-    return check(parser, parser.parse_args(arguments))
+    options = parser.parse_args(arguments)
+    check_outputs(parser, options)
+    return options if options.saved else check(parser, options)
+
+
+def check_outputs(parser, options):
+    """Before anything is measured: what cannot be written later is said now."""
+    if options.saved:
+        given = [name for name in ("quick", "only", "rounds", "budget", "max_mib", "json", "no_native", "native", "virtual", "samples", "rodinia",
+                                   "vector_add") if getattr(options, name)]
+        if given:
+            parser.error(f"--from measures nothing: --{given[0].replace('_', '-')} has no meaning with it")
+    if options.plots and not plots.library():
+        parser.error("--plots needs matplotlib, which this Python does not have (Debian's package python3-matplotlib)")
+    if options.plots:
+        try:
+            options.plots.mkdir(parents=True, exist_ok=True)
+        except OSError as why:
+            parser.error(f"--plots: {options.plots}: {why.strerror}")
+    for file in filter(None, (options.json, options.markdown)):
+        try:
+            file.open("a").close()
+        except OSError as why:
+            parser.error(f"cannot write to {file}: {why.strerror}")
 
 
 def check(parser, options):
@@ -98,11 +123,6 @@ def check(parser, options):
                 parser.error(f"--{name}: there is no folder {folder}")
     if options.vector_add and not options.vector_add.is_file():
         parser.error(f"--vector-add: there is no program {options.vector_add}")
-    for file in filter(None, (options.json, options.markdown)):
-        try:
-            file.open("a").close()
-        except OSError as why:
-            parser.error(f"cannot write to {file}: {why.strerror}")
     if not (options.programs / "driver-bench").is_file():
         parser.error(f"the timed programs are not in {options.programs}")
     return options
@@ -188,25 +208,25 @@ def write(options, results):
     if options.markdown:
         options.markdown.write_text(text)
     if options.plots:
-        written = plots.draw(options.plots, list(results.rows()), results.sides)
-        if written is None:
-            progress("no plots: matplotlib is not installed (Debian's package python3-matplotlib)")
-        else:
-            progress(f"wrote {', '.join(map(str, written)) or 'no plots: nothing to draw'}")
+        written = plots.draw(options.plots, results)
+        progress(f"wrote {', '.join(map(str, written)) or 'no plots: nothing to draw'}")
 
 
 def main():
     options = parse(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        results = measure(options)
+        results = report.read(options.saved) if options.saved else measure(options)
+    except report.Unreadable as why:
+        progress(why)
+        return FAILED
     except sides.Failed as why:
         progress(why)
         return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     write(options, results)
-    return 1 if results.failed else 0
+    return 1 if results.failed and not options.saved else 0
 
 
 if __name__ == "__main__":

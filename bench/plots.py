@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results as pictures (SVG), where matplotlib is installed."""
+"""The results as pictures (SVG), where matplotlib is installed. Each says on which device and when it was measured."""
 
 import re
+
+import report
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 COPIES = ["h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable", "d2d"]
 SHOWN_SIZES = ["4B", "4KiB", "64KiB", "1MiB", "32MiB", "512MiB"]
 STYLES = {"native": "--", "virtual": "-"}
+ROW = 0.22  # inches for a case, so that its name can be read
 
 
 def library():
@@ -37,9 +40,28 @@ def plain(axis):
     axis.set_minor_formatter(lambda value, _: "")
 
 
-def gigabytes(row, side, size):
-    value = row[side]["median"]
+def gigabytes(row, size, value):
     return value if row["unit"] == "GB/s" else size / value * 1e-3
+
+
+def points_of(rows, what, side):
+    """(size, median, lowest, highest) of each copy of the kind, in GB/s."""
+    points = []
+    for row in rows:
+        kind, size = size_of(row["name"]) or (None, 0)
+        if kind == what and side in row:
+            lowest, highest = sorted(gigabytes(row, size, row[side][end]) for end in ("min", "max"))
+            points.append((size, gigabytes(row, size, row[side]["median"]), lowest, highest))
+    return sorted(points)
+
+
+def caption(machine):
+    """Device, software and date of the results, in a line."""
+    known = {key: value for key, value in machine.items() if value is not None}
+    parts = [known.get("gpu", "no device"), f"driver {known['driver']}" if "driver" in known else None,
+             f"CUDA {known['cuda']}" if "cuda" in known else None, f"transport {known['transport']}" if "transport" in known else None,
+             f"virtio-cuda {known.get('version', '?')}", str(known.get("date", "no date"))[:10]]
+    return ", ".join(filter(None, parts))
 
 
 def bandwidth(pyplot, rows, sides):
@@ -47,15 +69,17 @@ def bandwidth(pyplot, rows, sides):
     figure, axes = pyplot.subplots(figsize=(9, 6))
     for number, what in enumerate(COPIES):
         for side in sides:
-            points = [(size_of(row["name"])[1], gigabytes(row, side, size_of(row["name"])[1])) for row in rows
-                      if size_of(row["name"]) and size_of(row["name"])[0] == what and side in row]
+            points = points_of(rows, what, side)
             if points:
-                axes.plot(*zip(*sorted(points)), STYLES[side], color=f"C{number}", marker=".", label=f"{what}, {side}")
-    axes.set(yscale="log", ylabel="GB/s", title="Copies, one at a time")
+                sizes, medians, lowest, highest = zip(*points)
+                axes.plot(sizes, medians, STYLES[side], color=f"C{number}", marker=".", label=f"{what}, {side}")
+                axes.fill_between(sizes, lowest, highest, color=f"C{number}", alpha=0.15, linewidth=0)
+    axes.set(yscale="log", ylabel="GB/s", title="Copies, one at a time: median, and from the slowest to the fastest")
     axes.set_xscale("log", base=2)
-    axes.set_xticks([4 << 2 * power for power in range(15)], minor=False)
+    largest = max((size_of(row["name"])[1] for row in rows if size_of(row["name"])), default=4)
+    axes.set_xticks([4 << 2 * power for power in range(15) if 4 << 2 * power <= largest], minor=False)
     axes.xaxis.set_major_formatter(size_text)
-    axes.tick_params(axis="x", labelsize="x-small")
+    axes.tick_params(axis="x", labelsize="small", rotation=45)
     plain(axes.yaxis)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
@@ -70,15 +94,20 @@ def ratios(pyplot, rows, sides):
             shown.append(row)
     if not shown:
         return None
-    figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.16 * len(shown)))
+    figure, axes = pyplot.subplots(figsize=(10, 1.5 + ROW * len(shown)))
     names = [f"{row['group']}: {row['name']}" for row in shown]
-    axes.barh(names, [row["ratio"] - 1 for row in shown], left=1, color=["C2" if row["ratio"] >= 1 else "C1" for row in shown])
+    ends = [report.ratio_range(row) for row in shown]
+    spread = [[row["ratio"] - low for row, (low, _) in zip(shown, ends)], [high - row["ratio"] for row, (_, high) in zip(shown, ends)]]
+    axes.barh(names, [row["ratio"] - 1 for row in shown], left=1, color=["C2" if row["ratio"] >= 1 else "C1" for row in shown],
+              xerr=spread, error_kw={"elinewidth": 0.8, "ecolor": "0.3"})
+    for place, row in enumerate(shown):
+        axes.annotate(f"{row['ratio']:.2f}", (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=8)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set(xscale="log", xlabel="of native; above 1 is better", title="Virtual, compared with native")
+    axes.set(xscale="log", xlabel="of native; above 1 is better; the line is the spread of the samples", title="Virtual, compared with native")
     plain(axes.xaxis)
-    axes.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-                     if min(row["ratio"] for row in shown) / 2 < tick < max(row["ratio"] for row in shown) * 2])
-    axes.tick_params(axis="y", labelsize=6)
+    axes.set_xticks([tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+                     if min(low for low, _ in ends) / 2 < tick < max(high for _, high in ends) * 2])
+    axes.tick_params(axis="y", labelsize=8)
     axes.margins(y=0.005)
     axes.invert_yaxis()
     return figure
@@ -91,7 +120,8 @@ def scale(pyplot, rows, sides):
         if row["group"] == "scale" and found:
             for side in sides:
                 if side in row:
-                    points.setdefault((found[3], int(found[2]), side), []).append((int(found[1]), row[side]["median"]))
+                    entry = row[side]
+                    points.setdefault((found[3], int(found[2]), side), []).append((int(found[1]), entry["median"], entry["min"], entry["max"]))
     if not points:
         return None
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4.5))
@@ -100,8 +130,10 @@ def scale(pyplot, rows, sides):
         streams = sorted({key[1] for key in points})
         for (figure_of, count, side), line in points.items():
             if figure_of == what:
-                place.plot(*zip(*sorted(line)), STYLES[side], color=f"C{streams.index(count)}", marker="o",
+                processes, medians, lowest, highest = zip(*sorted(line))
+                place.plot(processes, medians, STYLES[side], color=f"C{streams.index(count)}", marker="o",
                            label=f"{count} stream{'s' * (count > 1)}, {side}")
+                place.fill_between(processes, lowest, highest, color=f"C{streams.index(count)}", alpha=0.15, linewidth=0)
         place.set(xlabel="processes", title=title)
         place.set_xscale("log", base=2)
         place.set_yscale("log")
@@ -112,17 +144,15 @@ def scale(pyplot, rows, sides):
     return figure
 
 
-def draw(folder, rows, sides):
-    """The files that were written; None where matplotlib is missing."""
+def draw(folder, results):
+    """Returns the files that were written. matplotlib must be there."""
     pyplot = library()
-    if not pyplot:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    rows, written = list(results.rows()), []
     for name, picture in {"bandwidth": bandwidth, "ratios": ratios, "scale": scale}.items():
-        figure = picture(pyplot, rows, sides)
+        figure = picture(pyplot, rows, results.sides)
         if figure:
-            figure.tight_layout()
+            figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
+            figure.text(0.01, 0.1 / figure.get_figheight(), caption(results.machine), fontsize=8, color="0.3")
             figure.savefig(folder / f"{name}.svg")
             written.append(folder / f"{name}.svg")
         pyplot.close("all")

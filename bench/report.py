@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was measured: the samples of each case and side, as JSON and as Markdown."""
 
+import json
 import math
 import statistics
 
@@ -69,6 +70,30 @@ class Results:
         return [*lines, ""]
 
 
+class Unreadable(Exception):
+    pass
+
+
+def read(file):
+    """The results that as_json() has made of others."""
+    try:
+        saved = json.loads(file.read_text())
+        if saved["format"] != 1:
+            raise Unreadable(f"{file} has the format {saved['format']}; this vcuda knows 1")
+        results = Results(saved["machine"], saved["sides"])
+        for case in saved["cases"]:
+            for side in saved["sides"]:
+                for value in case.get(side, {}).get("samples", []):
+                    results.add(case["group"], side, {case["name"]: (float(value), case["unit"])})
+        results.skipped, results.failed = saved["skipped"], saved["failed"]
+        machine_line(results.machine)
+    except OSError as why:
+        raise Unreadable(f"{file}: {why.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Unreadable(f"{file} has no results of `vcuda bench --json`") from None
+    return results
+
+
 def ratio(row):
     """None: one side is missing, or idle."""
     if "native" not in row or "virtual" not in row:
@@ -77,6 +102,14 @@ def ratio(row):
     if native <= 0 or virtual <= 0:
         return None
     return virtual / native if row["better"] == "more" else native / virtual
+
+
+def ratio_range(row):
+    """The lowest and the highest ratio of any two samples, one of each side."""
+    native, virtual = row["native"], row["virtual"]
+    if row["better"] == "more":
+        return virtual["min"] / native["max"], virtual["max"] / native["min"]
+    return native["min"] / virtual["max"], native["max"] / virtual["min"]
 
 
 def number(value):

@@ -126,14 +126,77 @@ def applications(folder):
 def missing(folder):
     """What is not there is named, and the rest is measured."""
     (folder / "matplotlib.py").write_text("raise ImportError\n")
-    r, results, _ = measured(folder, "--native", "false", "--only", "launch,samples", "--plots", str(folder / "plots"),
-                             PYTHONPATH=str(folder))
+    r = bench("--quick", "--only", "launch", "--json", str(folder / "results.json"), "--plots", str(folder / "plots"), status=125,
+              PYTHONPATH=str(folder))
+    check("--plots needs matplotlib" in r.stderr and "python3-matplotlib" in r.stderr and "round 1" not in r.stderr, r.stderr)
+    check(not (folder / "plots").exists() and not (folder / "results.json").exists(), "files are left where nothing was measured")
+    r, results, _ = measured(folder, "--native", "false", "--only", "launch,samples")
     check(results["sides"] == ["virtual"] and len(results["cases"]) == 3, results)
     skipped = {entry["what"]: entry["reason"] for entry in results["skipped"]}
     check(skipped == {"native": "exit status 1", "samples": "--samples DIR is not given"}, skipped)
-    check("python3-matplotlib" in r.stderr and not (folder / "plots").exists(), r.stderr)
     r = bench("--quick", "--virtual", "false", status=125)
     check("nothing runs on the virtual side" in r.stderr, r.stderr)
+
+
+def example_results(file):
+    """As --json writes them, with three samples a side."""
+    def case(group, name, unit, native, virtual):
+        entry = {"group": group, "name": name, "unit": unit, "native": {"samples": native}}
+        return {**entry, **({"virtual": {"samples": virtual}} if virtual else {})}
+
+    machine = {"cpu": "a processor", "cores": 2, "memory_gib": 4, "kernel": "6.1", "gpu": "Test GPU 9000", "driver": "580.1", "cuda": "13.0",
+               "backend": "cuda", "transport": "local", "version": "9.9", "commit": None, "date": "2026-05-04T03:02:01+00:00"}
+    cases = [case("launch", "launch_sync", "us", [4, 5, 6], [8, 10, 40]), case("copy", "h2d_pinned_4KiB", "us", [2, 2, 2], [1, 1, 2]),
+             case("copy", "h2d_pinned_1MiB", "GB/s", [10, 11, 12], [5, 5.5, 6]), case("copy", "d2h_pinned_4KiB", "us", [2, 2, 2], None),
+             case("scale", "request_1p_1s_rate", "1/s", [100, 110, 120], [90, 95, 99]), case("scale", "request_2p_1s_rate", "1/s", [90], [80])]
+    file.write_text(json.dumps({"format": 1, "machine": machine, "sides": ["native", "virtual"], "cases": cases,
+                                "skipped": [{"what": "samples", "reason": "not asked for"}], "failed": []}))
+
+
+def saved(folder):
+    """--from: the table of saved results, and measures nothing."""
+    file, table = folder / "saved.json", folder / "table.md"
+    example_results(file)
+    text = bench("--from", str(file), "--markdown", str(table), VCUDA_DAEMON="/dev/null/vcudad").stdout
+    check(text == table.read_text(), "the table is not what is printed")
+    for line in ("| launch_sync | us | 5 (4–6) | 10 (8–40) | 0.50 |", "| h2d_pinned_1MiB | GB/s | 11 (10–12) | 5.5 (5–6) | 0.50 |",
+                 "| d2h_pinned_4KiB | us | 2 (2–2) | – | – |", "* Left out: samples: not asked for"):
+        check(line in text, f"no {line!r} in {text}")
+    check("Test GPU 9000, driver 580.1" in text and "2026-05-04" in text, text)
+    # Results of its own are read back as they were.
+    r, _, _ = measured(folder, "--no-native", "--only", "launch")
+    check(bench("--from", str(folder / "results.json")).stdout == r.stdout, "another table of the same results")
+    (folder / "other.json").write_text('{"rows": {}}\n')
+    (folder / "newer.json").write_text('{"format": 2}\n')
+    for arguments, said in {("--from", str(folder / "nosuch")): "nosuch: No such file", ("--from", str(folder / "other.json")): "no results of",
+                            ("--from", str(folder / "newer.json")): "has the format 2", ("--from", str(table)): "no results of",
+                            ("--from", str(file), "--quick"): "--quick has no meaning", ("--from", str(file), "--json", "x"): "--json has no"}.items():
+        r = bench(*arguments, status=125)
+        check(said in r.stderr and "Traceback" not in r.stderr, f"{arguments}: {r.stderr}")
+
+
+def pictures(folder):
+    """--plots of saved results: device, date, ratios and spread are there."""
+    if subprocess.run(["python3", "-c", "import matplotlib"], capture_output=True, check=False).returncode:
+        print("SKIPPED: this Python has no matplotlib (Debian's package python3-matplotlib)")
+        sys.exit(77)
+    example_results(folder / "saved.json")
+    (folder / "matplotlibrc").write_text("svg.fonttype: none\n")  # text stays text
+    r = bench("--from", str(folder / "saved.json"), "--plots", str(folder / "new/plots"), MATPLOTLIBRC=str(folder / "matplotlibrc"))
+    check(sorted(os.listdir(folder / "new/plots")) == ["bandwidth.svg", "ratios.svg", "scale.svg"], r.stderr)
+    for name in ("bandwidth", "ratios", "scale"):
+        text = (folder / f"new/plots/{name}.svg").read_text()
+        check("Test GPU 9000" in text and "2026-05-04" in text, f"{name}: no device or date")
+    text = (folder / "new/plots/ratios.svg").read_text()
+    check("launch: launch_sync" in text and ">0.50<" in text and ">2.00<" in text, "ratios: no case or ratio")
+    check("d2h_pinned" not in text, "ratios: a case without two sides")
+    sys.path.insert(0, str(SCRIPTS))
+    import report
+    rows = {row["name"]: row for row in report.read(folder / "saved.json").rows()}
+    check(report.ratio_range(rows["launch_sync"]) == (0.1, 0.75), report.ratio_range(rows["launch_sync"]))
+    check(report.ratio_range(rows["h2d_pinned_1MiB"]) == (5 / 12, 0.6), report.ratio_range(rows["h2d_pinned_1MiB"]))
+    r = bench("--from", str(folder / "saved.json"), "--plots", "/dev/null/x", status=125)
+    check("--plots: /dev/null/x: Not a directory" in r.stderr, r.stderr)
 
 
 def usage(folder):
