@@ -4,6 +4,7 @@
 #include "vm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,10 @@ int vm_usage(FILE *out)
 	      "  --rw DIR                 the VM writes to this folder of this machine, which it has under the same "
 	      "name (up to 4\n"
 	      "                           times). All else that the program writes is gone with the VM\n"
+	      "  --image FILE             the VM has the files of this disk (raw or qcow2, as `vcuda vm init` leaves "
+	      "it) in "
+	      "place of this\n"
+	      "                           machine's, and the program is one of its own. The disk is not changed\n"
 	      "  --trace                  a line for each call of the CUDA driver, on standard error (see `vcuda run "
 	      "--help`)\n"
 	      "  --stats                  a table of these calls when the program exits\n"
@@ -75,6 +80,22 @@ bool vm_memory_parse(const char *text, unsigned int *mib)
 		end++;
 	}
 	return !*end && *mib >= 256;
+}
+
+char *vm_image_find(const char *option, const char *name, const char **format)
+{
+	char magic[4] = "", *path = realpath(name, NULL);
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	bool good = fd >= 0 && read(fd, magic, sizeof(magic)) >= 0;
+
+	if (!good) {
+		vm_message("%s: '%s': %s.", option, name, strerror(errno));
+		free(path);
+	}
+	if (fd >= 0)
+		close(fd);
+	*format = memcmp(magic, "QFI\xfb", 4) ? "raw" : "qcow2";
+	return good ? path : NULL;
 }
 
 static bool one_of(const char *text, const char *const list[])
@@ -151,19 +172,13 @@ static bool parse_option(int option, const char *value, struct vm_options *optio
 int vm_options_parse(int argc, char **argv, struct vm_options *options)
 {
 	static const struct option known[] = {
-		{"backend", required_argument, NULL, 'b'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"memory", required_argument, NULL, 'm'},
-		{"kernel", required_argument, NULL, 'k'},
-		{"register-ram", no_argument, NULL, 'r'},
-		{"sandbox", required_argument, NULL, 'x'},
-		{"trace", no_argument, NULL, 't'},
-		{"stats", no_argument, NULL, 's'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"share", required_argument, NULL, 'f'},
-		{"rw", required_argument, NULL, 'w'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"backend", required_argument, NULL, 'b'}, {"cpus", required_argument, NULL, 'c'},
+		{"memory", required_argument, NULL, 'm'},  {"kernel", required_argument, NULL, 'k'},
+		{"register-ram", no_argument, NULL, 'r'},  {"sandbox", required_argument, NULL, 'x'},
+		{"trace", no_argument, NULL, 't'},         {"stats", no_argument, NULL, 's'},
+		{"verbose", no_argument, NULL, 'v'},       {"share", required_argument, NULL, 'f'},
+		{"rw", required_argument, NULL, 'w'},      {"image", required_argument, NULL, 'i'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int option, index;
@@ -177,9 +192,15 @@ int vm_options_parse(int argc, char **argv, struct vm_options *options)
 			return vm_usage(stdout) + 1;
 		if (option == '?')
 			return vm_usage(stderr) + 1;
-		if (option == 'w' ? add_writable(optarg, options) : parse_option(option, optarg, options))
+		if (option == 'i') {
+			free(options->image);
+			options->image = vm_image_find("--image", optarg, &options->image_format);
+		}
+		if (option == 'i'   ? options->image != NULL
+		    : option == 'w' ? add_writable(optarg, options)
+				    : parse_option(option, optarg, options))
 			continue;
-		if (option != 'w')
+		if (option != 'w' && option != 'i')
 			vm_message("--%s: '%s' is not possible. `vcuda vm run --help` says what is.", known[index].name,
 				   optarg);
 		return VM_FAILED + 1;

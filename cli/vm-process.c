@@ -241,7 +241,7 @@ bool vm_start_share(struct vm *vm)
 
 	snprintf(own, sizeof(own), "%s/view", vm->directory);
 	mkdir(own, 0700);
-	if (!realpath(vm->directory, own) || !start_virtiofsd(vm, VM_SHARE, "share.sock"))
+	if (!realpath(vm->directory, own) || (!vm->options->image && !start_virtiofsd(vm, VM_SHARE, "share.sock")))
 		return false;
 	for (unsigned int i = 0; i < vm->options->writable_count; i++) {
 		/* The VM would have its own sockets and logs to write to. */
@@ -319,12 +319,38 @@ static void add_ports(const struct vm *vm, struct arguments *arguments)
 	}
 }
 
-static void add_vhost(const struct vm *vm, struct arguments *arguments, bool device)
+/* With a snapshot QEMU opens the file for reading only, and keeps what the VM writes, such as a journal's recovery. */
+static void add_image(const struct vm_options *options, struct arguments *arguments)
+{
+	char path[2 * PATH_MAX], *to = path;
+
+	/* A comma ends the value, two are one. */
+	for (const char *from = options->image; *from; from++) {
+		*to++ = *from;
+		if (*from == ',')
+			*to++ = ',';
+	}
+	*to = '\0';
+	add(arguments, "-drive");
+	add(arguments, "if=none,id=image,snapshot=on,format=%s,file=%s", options->image_format, path);
+	add(arguments, "-device");
+	add(arguments, "virtio-blk-pci,drive=image");
+}
+
+static void add_share(const struct vm *vm, struct arguments *arguments)
 {
 	add(arguments, "-chardev");
 	add(arguments, "socket,id=share,path=%s/share.sock", vm->directory);
 	add(arguments, "-device");
 	add(arguments, "vhost-user-fs-pci,chardev=share,tag=vcuda-root,queue-size=1024");
+}
+
+static void add_vhost(const struct vm *vm, struct arguments *arguments, bool device)
+{
+	if (vm->options->image)
+		add_image(vm->options, arguments);
+	else
+		add_share(vm, arguments);
 	for (unsigned int i = 0; i < vm->options->writable_count; i++) {
 		add(arguments, "-chardev");
 		add(arguments, "socket,id=writable-%u,path=%s/writable-%u.sock", i, vm->directory, i);
@@ -377,8 +403,8 @@ static void add_machine(const struct vm *vm, struct arguments *arguments, bool d
 	add(arguments, "-initrd");
 	add(arguments, "/proc/self/fd/%d", vm->initrd);
 	add(arguments, "-append");
-	add(arguments, "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on%s%s",
-	    device ? " vcuda.device=1" : "", terminal);
+	add(arguments, "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on%s%s%s",
+	    device ? " vcuda.device=1" : "", options->image ? " vcuda.image=1" : "", terminal);
 }
 
 bool vm_start_qemu(struct vm *vm)

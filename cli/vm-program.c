@@ -59,6 +59,23 @@ static void put_quoted(FILE *out, const char *text)
 	fputc('\'', out);
 }
 
+/* The image has a system of its own: of this machine's environment only the terminal and the language hold there. */
+static void put_image_environment(FILE *out)
+{
+	static const char *const kept[] = {"TERM", "LANG", "LC_ALL", "VCUDA_TRACE", "VCUDA_STATS"};
+	char entry[PATH_MAX];
+
+	fputs(" HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", out);
+	/* ldconfig has not run where the image has not been booted since `vcuda vm init`. */
+	fputs(" LD_LIBRARY_PATH=/usr/local/" VCUDA_LIBDIR "/vcuda:/usr/local/" VCUDA_LIBDIR "/vcuda/math", out);
+	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+		if (getenv(kept[i])) {
+			snprintf(entry, sizeof(entry), "%s=%s", kept[i], getenv(kept[i]));
+			fputc(' ', out);
+			put_quoted(out, entry);
+		}
+}
+
 static void put_environment(FILE *out, const char *program)
 {
 	char file[PATH_MAX];
@@ -85,9 +102,9 @@ static void put_environment(FILE *out, const char *program)
 	fputs("/math", out);
 }
 
-static char *make_script(char **program, size_t *size)
+static char *make_script(const struct vm_options *options, size_t *size)
 {
-	char *script = NULL, *directory = getcwd(NULL, 0);
+	char **program = options->program, *script = NULL, *directory = options->image ? strdup("/") : getcwd(NULL, 0);
 	FILE *out = open_memstream(&script, size);
 
 	if (!out) {
@@ -97,7 +114,10 @@ static char *make_script(char **program, size_t *size)
 	fputs("#!/bin/sh\ncd ", out);
 	put_quoted(out, directory ? directory : "/");
 	fputs(" || exit 126\nexec /usr/bin/env -i", out);
-	put_environment(out, *program);
+	if (options->image)
+		put_image_environment(out);
+	else
+		put_environment(out, *program);
 	for (; *program; program++) {
 		fputc(' ', out);
 		put_quoted(out, *program);
@@ -168,7 +188,7 @@ static char *make_mounts(const struct vm_options *options, size_t *size)
 int vm_program_archive(const struct vm_parts *parts, const struct vm_options *options, const char *end_tag)
 {
 	size_t size = 0, mounts_size = 0;
-	char *script = make_script(options->program, &size), *mounts = make_mounts(options, &mounts_size);
+	char *script = make_script(options, &size), *mounts = make_mounts(options, &mounts_size);
 	int fd = memfd_create("vcuda-initrd", MFD_CLOEXEC);
 	FILE *out = NULL;
 	bool done = false;

@@ -366,11 +366,11 @@ static int vm_run(int argc, char **argv)
 	if (status)
 		return status - 1;
 	/* Before anything is downloaded. */
-	if (!vm_share_try(options.unprivileged, &vm.share)) {
+	if ((!options.image || options.writable_count) && !vm_share_try(options.unprivileged, &vm.share)) {
 		vm_message("this machine's files cannot be shared read-only: %s. %s", vm.share.refused, vm.share.mend);
 		return VM_FAILED;
 	}
-	status = vm_program_check(*options.program);
+	status = options.image ? 0 : vm_program_check(*options.program);
 	if (status)
 		return status;
 	if (!vm_prepare(&options, &vm.parts))

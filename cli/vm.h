@@ -39,7 +39,9 @@ struct vm_options {
 	char *writable[VM_WRITABLE_MAX]; /* real paths */
 	unsigned int writable_count;
 	bool verbose;
-	char **program; /* ends with NULL */
+	char *image;              /* a disk in place of this machine's files; NULL: none */
+	const char *image_format; /* raw or qcow2 */
+	char **program;           /* ends with NULL */
 };
 
 /* What the scripts found or made. */
@@ -99,6 +101,8 @@ int cli_vm(int argc, char **argv);
 int vm_options_parse(int argc, char **argv, struct vm_options *options);
 int vm_usage(FILE *out);
 /* Such as 4G, in MiB; a number without a unit is MiB too, as QEMU has it. False: not a size that a VM can have. */
+/* The disk's real path, which the caller frees, and its format; NULL with a message that begins with `option`. */
+char *vm_image_find(const char *option, const char *name, const char **format);
 bool vm_memory_parse(const char *text, unsigned int *mib);
 
 /* vm-control.c: argv[0] is the name. The exit status: 0, or 125 with a message. */

@@ -8,6 +8,8 @@ scripts=$(dirname "$(readlink -f "$0")")
 . "$scripts/private-apt.sh"
 
 MODULES="virtio_pci virtio_console virtiofs overlay"
+# For a root file system on a disk, which alone needs the time to load them. ext4 asks for crc32c by another name than its file's.
+IMAGE_MODULES="virtio_blk crc32c_generic ext4 xfs"
 
 module_name() {
 	basename "$1" | sed -E 's/\.ko(\.xz)?$//; s/-/_/g'
@@ -32,7 +34,7 @@ add_module() {
 		add_module "$dependency"
 	done
 	plain "$file" >"$TREE/modules/$name.ko"
-	printf '%s\n' "$name" >>"$TREE/modules/order"
+	printf '%s\n' "$name" >>"$TREE/modules/$ORDER"
 }
 
 main() {
@@ -53,7 +55,13 @@ main() {
 		while read -r file; do
 			FILE_OF[$(module_name "$file")]=$file
 		done < <(find -L "$kernel/lib/modules/$release/kernel"/{drivers,fs,net,lib,arch,crypto} -name '*.ko*' 2>/dev/null)
+		ORDER=order
 		for file in $MODULES; do
+			add_module "$file"
+		done
+		ORDER=order-image
+		: >"$TREE/modules/$ORDER"
+		for file in $IMAGE_MODULES; do
 			add_module "$file"
 		done
 		[ -z "$module" ] || cp "$module" "$TREE/modules/virtio-cuda.ko"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `vcuda vm xml`: a libvirt domain with a virtual GPU, or the elements that make one of a domain that is there. */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/vm.h"
@@ -61,23 +58,6 @@ static bool is_path(const char *path)
 	return *path == '/';
 }
 
-static bool find_image(struct domain *d, const char *name)
-{
-	char magic[4] = "";
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-
-	d->image = realpath(name, NULL);
-	if (fd < 0 || !d->image || read(fd, magic, sizeof(magic)) < 0) {
-		cli_message("vm xml: --image %s: %s", name, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	close(fd);
-	d->format = memcmp(magic, "QFI\xfb", 4) ? "raw" : "qcow2";
-	return true;
-}
-
 static bool parse_option(struct domain *d, int option, const char *value)
 {
 	char *end;
@@ -117,7 +97,9 @@ static int parse(struct domain *d, int argc, char **argv)
 			cli_message("'%s' is no option of `vcuda vm xml`, or lacks its value", argv[optind - 1]);
 			return usage(stderr);
 		}
-		if (option == 'i' ? find_image(d, optarg) : parse_option(d, option, optarg))
+		if (option == 'i')
+			d->image = vm_image_find("vm xml: --image", optarg, &d->format);
+		if (option == 'i' ? d->image != NULL : parse_option(d, option, optarg))
 			continue;
 		if (option != 'i')
 			cli_message("vm xml: --%s: '%s' is not possible; `vcuda vm xml --help` says what is",

@@ -17,36 +17,11 @@ import sys
 import tempfile
 
 from common import check, daemon, run, skip
+from small_root import make_root
 
 BUILD = pathlib.Path(sys.argv[1])
 VCUDA = BUILD / "cli/vcuda"
-LOADER = "/lib64/ld-linux-x86-64.so.2"
 PROGRAMS = [BUILD / "examples/vectorAdd", BUILD / "test/local/computations"]
-
-
-def libraries(program):
-    """Libraries of this machine that the program needs, without ours."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=f"{BUILD}/guest/lib:{BUILD}/guest/lib/math")
-    found = re.findall(r"(\S+) => (/\S+)", run("ldd", program, env=environment).stdout)
-    return {name: path for name, path in found if "/libcu" not in path and not path.startswith(str(BUILD))}
-
-
-def make_root(root):
-    """The files of an image: a C library in the folders of its loader, programs, and folders that engines mount on."""
-    needed = {}
-    for program in [*PROGRAMS, VCUDA, "/usr/bin/env", BUILD / "guest/libcuda/libcuda.so.1"]:
-        needed.update(libraries(program))
-    folder = root / os.path.dirname(os.path.realpath(needed["libc.so.6"])).lstrip("/")
-    for place in (folder, root / "lib64", root / "usr/bin", root / "etc", root / "tmp", root / "test", root / "proc", root / "dev", root / "sys"):
-        place.mkdir(parents=True, exist_ok=True)
-    if not (root / "lib").exists():
-        (root / "lib").symlink_to("usr/lib")
-    for name, path in needed.items():
-        shutil.copy(path, folder / name)
-    shutil.copy(LOADER, f"{root}{LOADER}")
-    shutil.copy("/usr/bin/env", root / "usr/bin/env")
-    for program in PROGRAMS:
-        shutil.copy(program, root / "test" / program.name)
 
 
 class Podman:
@@ -102,7 +77,7 @@ def engine(user=None):
     with tempfile.TemporaryDirectory(prefix="v", dir="/tmp") as top:
         os.chmod(top, 0o755)
         root = pathlib.Path(top, "image")
-        make_root(root)
+        make_root(root, BUILD, PROGRAMS, ["/usr/bin/env"])
         image = f"{top}/image.tar"
         subprocess.run(["tar", "-C", root, "-cf", image, "."], check=True)
         podman = Podman(top, user)

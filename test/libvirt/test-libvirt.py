@@ -87,7 +87,7 @@ def documents():
         accepts(top, text)
         for expected, *args in (("domain's name", "a/b"), ("domain's name", "-"), ("domain's name", "x" * 64), ("--memory: '7'", "--memory", "7", "a"),
                                 ("--cpus: '0'", "--cpus", "0", "a"), ("--type: 'xen'", "--type", "xen", "a"), ("--socket: 'a,b'", "--socket", "a,b", "a"),
-                                ("nosuch: No such file", "--image", f"{top}/nosuch", "a"), ("no option", "--nope", "a"), ("usage:", "a", "b"), ("usage:",)):
+                                ("nosuch': No such file", "--image", f"{top}/nosuch", "a"), ("no option", "--nope", "a"), ("usage:", "a", "b"), ("usage:",)):
             said = xml(*args, status=125)
             check(expected in said, f"{args}: {said}")
 

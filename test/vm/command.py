@@ -9,7 +9,9 @@ import fcntl
 import hashlib
 import os
 import pty
+import json
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,9 +19,13 @@ import sys
 import tempfile
 import termios
 import threading
+from pathlib import Path
 
 from machine import HERE, parts
 from harness import check
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "containers"))
+from small_root import make_root
 
 VCUDA = os.path.join(sys.argv[1], "cli/vcuda")
 KERNEL = sys.argv[2]
@@ -186,6 +192,40 @@ def writable():
                 check(file.read() == hostname, f"{share}: the VM wrote through a link")
 
 
+def image():
+    """A program of a disk, in a VM that leaves the disk as it is."""
+    with tempfile.TemporaryDirectory() as top:
+        build, root, disk = Path(sys.argv[1]), Path(top, "root"), f"{top}/a, b.disk"
+        mkfs = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
+        if not mkfs:
+            print("mkfs.ext4 is missing")
+            sys.exit(77)
+        make_root(root, build, [build / "examples/vectorAdd"], ["/usr/bin/env", "/bin/sh", "/bin/cat"])
+        (root / "etc/os-release").write_text("ID=small\n")
+        options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+        # `vcuda vm init` puts the libraries there.
+        ours = root / "usr/local" / next(option["value"] for option in options if option["name"] == "libdir") / "vcuda"
+        ours.mkdir(parents=True)
+        for library in (build / "guest/lib").glob("lib*.so*"):
+            shutil.copy(library, ours / library.name)
+        (root / "etc/only-here").write_text("of the disk\n")
+        subprocess.run([mkfs, "-q", "-F", "-d", root, disk, "96M"], check=True, capture_output=True)
+        before = hashlib.sha256(Path(disk).read_bytes()).digest()
+        run = [VCUDA, "vm", "run", "--kernel", KERNEL, "--backend", "cpu", "--image", disk]
+        script = "cat /etc/only-here && echo new >/etc/only-here && cat /etc/only-here && /test/vectorAdd && exit 7"
+        p = subprocess.run([*run, "--", "sh", "-c", script], capture_output=True, text=True, check=False)
+        check(p.returncode == 7 and p.stdout.startswith("of the disk\nnew\n") and "Test PASSED" in p.stdout, f"{p.returncode}: {p.stdout}{p.stderr}")
+        check(hashlib.sha256(Path(disk).read_bytes()).digest() == before, "the VM has changed the disk")
+        p = subprocess.run([*run, "--", "/test/nosuch"], capture_output=True, text=True, check=False)
+        check(p.returncode == 127 and "nosuch" in p.stderr, f"no program: {p.returncode}: {p.stderr}")
+        # A disk without a system, and none.
+        subprocess.run([mkfs, "-q", "-F", disk, "16M"], check=True, capture_output=True)
+        p = subprocess.run([*command("--image", disk), "--", "true"], capture_output=True, text=True, check=False)
+        check(p.returncode == 125 and "no ext4 or xfs file system of the image has /etc/os-release" in p.stderr, f"{p.returncode}: {p.stderr}")
+        p = subprocess.run([*command("--image", f"{top}/nosuch"), "--", "true"], capture_output=True, text=True, check=False)
+        check(p.returncode == 125 and "--image: '" in p.stderr and "No such file" in p.stderr, f"{p.returncode}: {p.stderr}")
+
+
 parts(KERNEL)
-{"streams": streams, "stays": stays, "unread": unread, "terminal": terminal, "writable": writable}[sys.argv[3]]()
+{"image": image, "streams": streams, "stays": stays, "unread": unread, "terminal": terminal, "writable": writable}[sys.argv[3]]()
 print(f"{sys.argv[3]}: passed")
