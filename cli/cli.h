@@ -39,6 +39,7 @@ int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_cdi(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_top(const struct cli_paths *paths, int argc, char **argv);
+int cli_metrics(int argc, char **argv);
 int cli_profile(int argc, char **argv);
 int cli_pause(int argc, char **argv);
 int cli_resume(int argc, char **argv);

@@ -40,6 +40,8 @@ static int help(void)
 	     "        prints the libvirt domain of a VM with a virtual GPU\n"
 	     "  top [--once] [--json]\n"
 	     "        shows VMs and guest processes, what they use of their quotas, and refusals\n"
+	     "  metrics [--listen PORT|PATH]\n"
+	     "        prints the same for Prometheus, or answers its requests\n"
 	     "  pause [--timeout SECONDS] PID, pause --vm VM, resume PID, resume --vm VM\n"
 	     "        holds back the CUDA work of a process, or of a VM, and lets it go on\n"
 	     "  move --gpu N PID, move --gpu N --vm VM\n"
@@ -86,6 +88,8 @@ int main(int argc, char **argv)
 		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "top"))
 		return cli_top(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "metrics"))
+		return cli_metrics(argc - 1, argv + 1);
 	if (!strcmp(command, "pause"))
 		return cli_pause(argc - 1, argv + 1);
 	if (!strcmp(command, "resume"))

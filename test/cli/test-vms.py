@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`vcuda vm list`, `kill`, `set` and `vcuda top`: test-vms.py VCUDA VHOST_TESTS SCENARIO, with VCUDAD and FAKE_WORKER set"""
+"""`vcuda vm list`, `kill`, `set`, `vcuda top` and `metrics`: test-vms.py VCUDA VHOST_TESTS SCENARIO, with VCUDAD and FAKE_WORKER set"""
 
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, sys.argv[2])
 import vmm  # noqa: E402  pylint: disable=wrong-import-position
@@ -114,6 +116,101 @@ def killing():
     check(vcuda("vm", "kill", str(first.process.pid)).stdout == "killed 0\n", "by process id")
     first.stop()
     second.stop()
+
+
+def values(text):
+    """The samples of a text in Prometheus's format, which is checked: {(name, labels): value}."""
+    found, types = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            check(name not in types and kind in ("gauge", "counter"), line)
+            check(name.endswith("_total") == (kind == "counter"), line)
+            types[name] = kind
+            last = name
+        elif not line.startswith("# HELP "):
+            sample = re.fullmatch(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.e+]+)', line)
+            check(sample and sample[1] == last, f"{line!r} is no sample of {last}")
+            labels = dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', sample[2] or ""))
+            key = sample[1], tuple(sorted(labels.items()))
+            check(key not in found, f"{line!r} is there twice")
+            found[key] = float(sample[3])
+    return found
+
+
+def value(found, name, **labels):
+    """The value of the only sample with these labels among others."""
+    matching = [number for (other, pairs), number in found.items() if other == name and set(labels.items()) <= set(pairs)]
+    check(len(matching) == 1, f"{name} {labels}: {matching} in {found}")
+    return matching[0]
+
+
+def ask(socket_family, address, request=b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
+    with socket.socket(socket_family) as s:
+        s.connect(address)
+        s.sendall(request)
+        answer = b""
+        while part := s.recv(65536):
+            answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: (\d+)", head)
+    check(length and int(length[1]) == len(body), answer)
+    return head.split(b"\r\n")[0].decode(), body.decode()
+
+
+def metrics():
+    """The text for Prometheus, printed and over HTTP."""
+    check(values(vcuda("metrics").stdout) == {("vcuda_all_answered", ()): 1}, "none runs")
+    with daemons("one", 'two"\\') as (one, two):
+        client = vmm.Client(one)
+        client.attach()
+        vcuda("vm", "set", "one", "max-device-memory=5G")
+        found = values(vcuda("metrics").stdout)
+        pid = str(one.process.pid)
+        check(value(found, "vcuda_quota_used", daemon_pid=pid, quota="max-contexts") == 1, found)
+        check(value(found, "vcuda_quota_limit", daemon_pid=pid, quota="max-device-memory") == 5 << 30, found)
+        check(value(found, "vcuda_quota_refused_total", daemon_pid=str(two.process.pid), quota="max-contexts") == 0, found)
+        check(value(found, "vcuda_process_host_memory_bytes", daemon="one", pid=str(os.getpid()), kind="local") > 0, found)
+        names = [name for name, pairs in found if dict(pairs).get("daemon_pid") == str(two.process.pid)]
+        check("vcuda_uptime_seconds" in names and "vcuda_process_host_memory_bytes" not in names and "vcuda_share" not in names, names)
+        check(not [pairs for name, pairs in found if name == "vcuda_quota_limit" and dict(pairs)["quota"] == "max-pinned"], "a limit that is none")
+        only = values(vcuda("metrics", "--control", f"{CONTROL}/{two.process.pid}").stdout)
+        check({dict(pairs).get("daemon_pid") for _, pairs in only} == {None, str(two.process.pid)}, only)
+        path = f"{CONTROL}-metrics"
+        for _ in range(2):  # the second finds the socket that the first has left
+            with subprocess.Popen([VCUDA, "metrics", "--listen", path], env=dict(os.environ, VCUDA_CONTROL=CONTROL)) as p:
+                while ask_refused(path):
+                    check(p.poll() is None, "it has ended")
+                    time.sleep(0.02)
+                check(os.stat(path).st_mode & 0o777 == 0o600, "others may connect")
+                status, text = ask(socket.AF_UNIX, path)
+                over = values(text)
+                check(status == "HTTP/1.1 200 OK" and set(over) == set(found), f"{status} {text}")
+                check(ask(socket.AF_UNIX, path, b"GET / HTTP/1.1\r\n\r\n")[0] == "HTTP/1.1 404 Not Found", "another path")
+                check(ask(socket.AF_UNIX, path, b"POST /metrics HTTP/1.1\r\n\r\n")[0] == "HTTP/1.1 405 Method Not Allowed", "another method")
+                check("Address already in use" in vcuda("metrics", "--listen", path, status=125).stderr, "a second one on the socket")
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    port = free.getsockname()[1]
+                p.kill()
+        with subprocess.Popen([VCUDA, "metrics", "--listen", str(port)], env=dict(os.environ, VCUDA_CONTROL=CONTROL)) as p:
+            while ask_refused(("127.0.0.1", port)):
+                check(p.poll() is None, "it has ended")
+                time.sleep(0.02)
+            check(set(values(ask(socket.AF_INET, ("127.0.0.1", port))[1])) == set(found), "over TCP")
+            p.terminate()
+            check(p.wait() == 128 + 15, p.returncode)
+        os.unlink(path)
+        client.close()
+    for expected, *args in (("not 'x'", "--listen", "x"), ("not '65536'", "--listen", "65536"), ("Not a directory", "--listen", "/dev/null/x"),
+                            ("usage:", "x"), ("usage:", "--nope")):
+        check(expected in vcuda("metrics", *args, status=125).stderr, args)
+
+
+def ask_refused(address):
+    """Whether nobody listens there."""
+    with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
+        return s.connect_ex(address) != 0
 
 
 def setting():
