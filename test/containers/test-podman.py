@@ -12,6 +12,7 @@ import pathlib
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,11 @@ class Podman:
         return r
 
 
+def pauses(user):
+    """Processes that keep a user namespace of rootless podman for the next command."""
+    return set(run("pgrep", "-u", str(user.pw_uid), "-x", "catatonit").stdout.split()) if user else set()
+
+
 @contextlib.contextmanager
 def engine(user=None):
     """Podman with the image, and the folder of the test. Skips where podman cannot run any container."""
@@ -81,6 +87,7 @@ def engine(user=None):
         image = f"{top}/image.tar"
         subprocess.run(["tar", "-C", root, "-cf", image, "."], check=True)
         podman = Podman(top, user)
+        before = pauses(user)
         try:
             r = podman.call("import", "--quiet", image, "vcuda-test")
             words = podman.find_runtime() if r.returncode == 0 else r.stderr
@@ -89,7 +96,10 @@ def engine(user=None):
             yield podman, pathlib.Path(top)
         finally:
             # Files of a rootless storage belong to numbers that only podman's user namespace has.
-            podman.call("unshare", "rm", "-rf", f"{podman.storage}/store") if user else None
+            if user:
+                podman.call("unshare", "rm", "-rf", f"{podman.storage}/store")
+            for process in pauses(user) - before:
+                os.kill(int(process), signal.SIGTERM)
 
 
 @contextlib.contextmanager
