@@ -7,7 +7,7 @@
 #define MOST 256u
 
 struct copy {
-	struct vcuda_profile_work whole; /* so far; its correlation is 0: the place is free */
+	struct vcuda_profile_work whole; /* so far; its `copy` is 0: the place is free */
 	uint32_t pieces, all;            /* all: 0: the call has not ended */
 };
 
@@ -23,22 +23,22 @@ static void finish(struct copy *c)
 	*c = (struct copy){0};
 }
 
-/* With the lock held. The copy of a correlation, which may be new. */
-static struct copy *find(uint32_t correlation)
+/* With the lock held. The copy of a number, which may be new. */
+static struct copy *find(uint32_t number)
 {
 	struct copy *unused = NULL;
 
 	for (unsigned int i = 0; i < MOST; i++) {
-		if (copies[i].whole.correlation == correlation)
+		if (copies[i].whole.copy == number)
 			return &copies[i];
-		if (!copies[i].whole.correlation)
+		if (!copies[i].whole.copy)
 			unused = &copies[i];
 	}
 	if (!unused) {
 		unused = &copies[next++ % MOST];
 		finish(unused);
 	}
-	unused->whole.correlation = correlation;
+	unused->whole.copy = number;
 	return unused;
 }
 
@@ -53,7 +53,7 @@ void cupti_pieces_add(const struct vcuda_profile_work *work)
 	struct copy *c;
 
 	pthread_mutex_lock(&lock);
-	c = find(work->correlation);
+	c = find(work->copy);
 	if (!c->pieces++) {
 		c->whole = *work;
 	} else {
@@ -70,7 +70,7 @@ void cupti_pieces_end(const struct vcuda_profile_note *note)
 	struct copy *c;
 
 	pthread_mutex_lock(&lock);
-	c = find(note->correlation);
+	c = find(note->copy);
 	c->all = note->pieces;
 	finish_if_complete(c);
 	pthread_mutex_unlock(&lock);

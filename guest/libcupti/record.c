@@ -452,7 +452,7 @@ void cupti_record_work(const struct vcuda_profile_work *w)
 		}
 		if (!is_wanted(w->wanted, CUPTI_KIND_MEMCPY))
 			break;
-		if (w->is_piece && w->correlation)
+		if (w->is_piece && w->copy)
 			cupti_pieces_add(w);
 		else
 			cupti_record_copy(w);

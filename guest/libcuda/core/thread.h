@@ -30,6 +30,7 @@ struct libcuda_thread {
 	/* The call that the thread is in, while calls are recorded (trace/profile.h). */
 	struct libcuda_recorded {
 		uint32_t correlation;    /* of the call, and of its commands; 0: it is not recorded */
+		uint32_t copy;           /* number of the call, for the pieces of its copy */
 		uint32_t pieces;         /* commands so far that may be a part of a copy */
 		uint64_t wanted, detail; /* the sink's tags */
 	} recorded;

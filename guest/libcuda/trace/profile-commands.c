@@ -133,6 +133,7 @@ static void note(uint64_t seq, const struct client_call *call)
 		return;
 	w->seq = seq;
 	w->correlation = recorded->correlation;
+	w->copy = recorded->copy;
 	w->wanted = recorded->wanted;
 	w->detail = recorded->detail;
 	w->context = context ? (uint32_t)context->number : 0;

@@ -14,7 +14,7 @@
 
 static _Atomic(const struct vcuda_profile_sink *) sink;
 static _Atomic uint32_t watched;
-static _Atomic uint32_t correlations; /* so far */
+static _Atomic uint32_t correlations, copies; /* so far */
 
 const struct vcuda_profile_sink *libcuda_profile_sink(void)
 {
@@ -44,12 +44,12 @@ static uint64_t argument(unsigned int call, enum libcuda_trace_how how, const ui
 	return 0;
 }
 
-/* 0 is no correlation. */
-static uint32_t next_correlation(void)
+/* 0 is no number. */
+static uint32_t next(_Atomic uint32_t *numbers)
 {
-	uint32_t next = atomic_fetch_add(&correlations, 1) + 1;
+	uint32_t number = atomic_fetch_add(numbers, 1) + 1;
 
-	return next ? next : atomic_fetch_add(&correlations, 1) + 1;
+	return number ? number : atomic_fetch_add(numbers, 1) + 1;
 }
 
 static void fill_in_context(struct vcuda_profile_site *site)
@@ -69,11 +69,13 @@ bool libcuda_profile_enter_site(struct libcuda_profile_entered *e)
 		return false;
 	e->before = thread->recorded;
 	/* A call of the driver within one of the runtime has the runtime's. */
-	e->site.correlation = e->before.correlation ? e->before.correlation : next_correlation();
+	e->site.correlation = e->before.correlation ? e->before.correlation : next(&correlations);
 	fill_in_context(&e->site);
 	e->sink->enter(&e->site);
-	thread->recorded = (struct libcuda_recorded){
-		.correlation = e->site.correlation, .wanted = e->site.tags.wanted, .detail = e->site.tags.detail};
+	thread->recorded = (struct libcuda_recorded){.correlation = e->site.correlation,
+						     .copy = next(&copies),
+						     .wanted = e->site.tags.wanted,
+						     .detail = e->site.tags.detail};
 	return true;
 }
 
@@ -81,6 +83,7 @@ bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *r
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
+	note->copy = thread->recorded.copy;
 	note->pieces = thread->recorded.pieces;
 	thread->recorded = e->before;
 	fill_in_context(&e->site);

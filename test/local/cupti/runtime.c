@@ -122,6 +122,40 @@ static void test_unseen_end(uint32_t size)
 	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
 }
 
+/* ---- copies ---- */
+
+#define LARGE (9u << 20)
+
+static char pageable[LARGE];
+
+static void copy_twice(void)
+{
+	OK(cuMemcpyHtoD_v2(data, pageable, LARGE));
+	OK(cuMemcpyHtoD_v2(data, pageable, LARGE - 1));
+}
+
+/* Two copies of one call of the runtime are two records, however many pieces both have. */
+static void test_copies(uint32_t size)
+{
+	const struct cupti_memcpy_record *one, *other;
+
+	OK(cuMemAlloc_v2(&data, LARGE));
+	OK(cuptiActivityEnable(CUPTI_KIND_RUNTIME));
+	OK(cuptiActivityEnable(CUPTI_KIND_MEMCPY));
+	play(LAUNCH, "cudaMemcpy", copy_twice, 0, size);
+	OK(cuCtxSynchronize());
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_MEMCPY) == 2);
+	one = find_record(CUPTI_KIND_MEMCPY, 0);
+	other = find_record(CUPTI_KIND_MEMCPY, 1);
+	CHECK(one->bytes + other->bytes == 2 * LARGE - 1 && one->bytes >= LARGE - 1 && other->bytes >= LARGE - 1);
+	CHECK(one->correlation == other->correlation);
+	OK(cuptiActivityDisable(CUPTI_KIND_MEMCPY));
+	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
+}
+
+/* ---- callbacks ---- */
+
 static unsigned int enters, exits;
 static uint32_t correlation;
 
@@ -189,4 +223,5 @@ void test_runtime(void)
 	play(LAUNCH, "cudaLaunchKernel", launch_kernel, 0, size);
 	CHECK(enters == 1 && exits == 1);
 	test_unseen_end(size);
+	test_copies(size);
 }
