@@ -4,19 +4,24 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <time.h>
 
 #define WORDS 16u /* of a domain's bits: for numbers less than 1024 */
 
 struct cupti_subscriber {
-	cupti_callback function;
-	void *userdata;
+	_Atomic(cupti_callback) function;
+	void *_Atomic userdata;
 	bool is_there;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cupti_subscriber only;
+/* Odd while function and data of a subscriber are being set. */
+static _Atomic unsigned int generation;
 static _Atomic uint64_t wanted[CUPTI_DOMAINS][WORDS];
+
+/* Calls of subscribers' functions that are under way. */
+static _Atomic unsigned int under_way;
 
 /* The subscriber's function runs in the thread, and makes calls that it is not told of. */
 static _Thread_local unsigned int callback_depth;
@@ -35,15 +40,36 @@ static bool is_wanted(uint32_t domain, uint32_t id)
 	return id / 64 < WORDS && atomic_load_explicit(&wanted[domain][id / 64], memory_order_relaxed) >> id % 64 & 1;
 }
 
+/* The function may end its thread. */
+static void end_call(void *unused)
+{
+	(void)unused;
+	atomic_fetch_sub(&under_way, 1);
+	callback_depth--;
+}
+
+/*
+ * The call is counted before the wish is read, and cuptiUnsubscribe() takes the wish back before it reads the count:
+ * one of both sees the other.
+ */
 void cupti_callback_call(uint32_t domain, uint32_t id, const void *data)
 {
-	cupti_callback function = only.function;
+	unsigned int before;
+	cupti_callback function;
+	void *userdata;
 
-	if (!is_wanted(domain, id) || !function || callback_depth)
+	if (!is_wanted(domain, id) || callback_depth)
 		return;
 	callback_depth++;
-	function(only.userdata, domain, id, data);
-	callback_depth--;
+	atomic_fetch_add(&under_way, 1);
+	pthread_cleanup_push(end_call, NULL);
+	before = atomic_load(&generation);
+	function = atomic_load(&only.function);
+	userdata = atomic_load(&only.userdata);
+	if (function && !(before & 1) && atomic_load(&generation) == before &&
+	    atomic_load(&wanted[domain][id / 64]) >> id % 64 & 1)
+		function(userdata, domain, id, data);
+	pthread_cleanup_pop(true);
 }
 
 /* ---- calls ---- */
@@ -89,16 +115,46 @@ static void clear(void)
 			atomic_store(&wanted[domain][i], 0);
 }
 
-void cupti_callback_stop(void)
+/* With the lock held. */
+static void end_subscriber(void)
 {
 	clear();
 	only.is_there = false;
 }
 
+/*
+ * A callback that ended the subscriber waits for no other thread: callbacks of other threads may wait for locks that it
+ * holds.
+ */
+static void wait_for_callbacks(void)
+{
+	while (!callback_depth && atomic_load(&under_way))
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+void cupti_callback_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	end_subscriber();
+	pthread_mutex_unlock(&lock);
+	wait_for_callbacks();
+}
+
 void cupti_callback_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	cupti_callback_stop();
+	end_subscriber();
+	atomic_store(&generation, 0);
+	atomic_store(&under_way, callback_depth);
+}
+
+static void set_subscriber(cupti_callback function, void *userdata)
+{
+	atomic_fetch_add(&generation, 1);
+	atomic_store(&only.function, function);
+	atomic_store(&only.userdata, userdata);
+	only.is_there = true;
+	atomic_fetch_add(&generation, 1);
 }
 
 CUPTI_EXPORT cupti_result cuptiSubscribe(struct cupti_subscriber **subscriber, cupti_callback function, void *userdata)
@@ -113,13 +169,14 @@ CUPTI_EXPORT cupti_result cuptiSubscribe(struct cupti_subscriber **subscriber, c
 	if (only.is_there)
 		result = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	else
-		only = (struct cupti_subscriber){function, userdata, true};
+		set_subscriber(function, userdata);
 	pthread_mutex_unlock(&lock);
 	if (result == CUPTI_SUCCESS)
 		*subscriber = &only;
 	return cupti_done(result);
 }
 
+/* With the lock held. */
 static bool is_subscriber(const struct cupti_subscriber *subscriber)
 {
 	return subscriber == &only && only.is_there;
@@ -127,20 +184,24 @@ static bool is_subscriber(const struct cupti_subscriber *subscriber)
 
 CUPTI_EXPORT cupti_result cuptiUnsubscribe(struct cupti_subscriber *subscriber)
 {
-	if (!is_subscriber(subscriber))
-		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
+	bool is_valid;
+
 	pthread_mutex_lock(&lock);
-	cupti_callback_stop();
-	cupti_recorder_watch();
+	is_valid = is_subscriber(subscriber);
+	if (is_valid) {
+		end_subscriber();
+		cupti_recorder_watch();
+	}
 	pthread_mutex_unlock(&lock);
+	if (!is_valid)
+		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
+	wait_for_callbacks();
 	return CUPTI_SUCCESS;
 }
 
-static cupti_result check(const struct cupti_subscriber *subscriber, uint32_t domain)
+static bool is_domain(uint32_t domain)
 {
-	bool is_valid = is_subscriber(subscriber) && domain && domain < CUPTI_DOMAINS;
-
-	return is_valid ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+	return domain && domain < CUPTI_DOMAINS;
 }
 
 /* Callbacks of these domains are known, and never happen. */
@@ -155,54 +216,73 @@ static void set_domain(uint32_t domain, bool on)
 		atomic_store(&wanted[domain][i], on ? UINT64_MAX : 0);
 }
 
+static void set_callback(uint32_t domain, uint32_t id, bool on)
+{
+	if (on)
+		atomic_fetch_or(&wanted[domain][id / 64], 1ull << id % 64);
+	else
+		atomic_fetch_and(&wanted[domain][id / 64], ~(1ull << id % 64));
+}
+
 CUPTI_EXPORT cupti_result cuptiEnableCallback(uint32_t enable, struct cupti_subscriber *subscriber, uint32_t domain,
 					      uint32_t id)
 {
-	if (check(subscriber, domain) != CUPTI_SUCCESS || id >= cupti_number_limit(domain))
+	bool is_valid;
+
+	if (!is_domain(domain) || id >= cupti_number_limit(domain))
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
 	/* Modules and graphs are not told of. */
 	if (enable && (is_silent(domain) || (domain == CUPTI_DOMAIN_RESOURCE && id > CUPTI_RESOURCE_INIT_FINISHED)))
 		return cupti_done(CUPTI_ERROR_NOT_SUPPORTED);
 	pthread_mutex_lock(&lock);
-	if (enable)
-		atomic_fetch_or(&wanted[domain][id / 64], 1ull << id % 64);
-	else
-		atomic_fetch_and(&wanted[domain][id / 64], ~(1ull << id % 64));
-	cupti_recorder_watch();
+	is_valid = is_subscriber(subscriber);
+	if (is_valid) {
+		set_callback(domain, id, enable);
+		cupti_recorder_watch();
+	}
 	pthread_mutex_unlock(&lock);
-	return CUPTI_SUCCESS;
+	return cupti_done(is_valid ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+/* The domains from `first` to `last`. */
+static cupti_result set_domains(struct cupti_subscriber *subscriber, uint32_t first, uint32_t last, bool on)
+{
+	bool is_valid;
+
+	pthread_mutex_lock(&lock);
+	is_valid = is_subscriber(subscriber);
+	for (uint32_t domain = first; is_valid && domain <= last; domain++)
+		if (!is_silent(domain))
+			set_domain(domain, on);
+	if (is_valid)
+		cupti_recorder_watch();
+	pthread_mutex_unlock(&lock);
+	return cupti_done(is_valid ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER);
 }
 
 CUPTI_EXPORT cupti_result cuptiEnableDomain(uint32_t enable, struct cupti_subscriber *subscriber, uint32_t domain)
 {
-	if (check(subscriber, domain) != CUPTI_SUCCESS)
+	if (!is_domain(domain))
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
 	if (enable && is_silent(domain))
 		return cupti_done(CUPTI_ERROR_NOT_SUPPORTED);
-	pthread_mutex_lock(&lock);
-	set_domain(domain, enable);
-	cupti_recorder_watch();
-	pthread_mutex_unlock(&lock);
-	return CUPTI_SUCCESS;
+	return set_domains(subscriber, domain, domain, enable);
 }
 
 CUPTI_EXPORT cupti_result cuptiEnableAllDomains(uint32_t enable, struct cupti_subscriber *subscriber)
 {
-	if (!is_subscriber(subscriber))
-		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
-	pthread_mutex_lock(&lock);
-	for (uint32_t domain = CUPTI_DOMAIN_DRIVER; domain < CUPTI_DOMAINS; domain++)
-		if (!is_silent(domain))
-			set_domain(domain, enable);
-	cupti_recorder_watch();
-	pthread_mutex_unlock(&lock);
-	return CUPTI_SUCCESS;
+	return set_domains(subscriber, CUPTI_DOMAIN_DRIVER, CUPTI_DOMAINS - 1, enable);
 }
 
 CUPTI_EXPORT cupti_result cuptiGetCallbackState(uint32_t *enabled, struct cupti_subscriber *subscriber, uint32_t domain,
 						uint32_t id)
 {
-	if (!enabled || check(subscriber, domain) != CUPTI_SUCCESS || id >= cupti_number_limit(domain))
+	bool is_valid;
+
+	pthread_mutex_lock(&lock);
+	is_valid = is_subscriber(subscriber);
+	pthread_mutex_unlock(&lock);
+	if (!is_valid || !enabled || !is_domain(domain) || id >= cupti_number_limit(domain))
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
 	*enabled = is_wanted(domain, id);
 	return CUPTI_SUCCESS;
