@@ -126,6 +126,8 @@ void cupti_pieces_add(const struct vcuda_profile_work *work);
 void cupti_pieces_end(const struct vcuda_profile_note *note);
 
 /* Those that are not complete are recorded as they are. */
+/* The same in a forked child, whose parent's threads may have held locks. */
+void cupti_record_fork(void);
 void cupti_pieces_flush(void);
 void cupti_pieces_forget(void);
 

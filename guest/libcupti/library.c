@@ -16,7 +16,7 @@ static _Thread_local cupti_result last_error;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(const struct vcuda_profile_table *) recorder;
-static bool has_said, observes_forks;
+static bool has_said, detaches_in_children;
 
 cupti_result cupti_done(cupti_result result)
 {
@@ -121,21 +121,33 @@ static const struct vcuda_profile_sink sink = {
 
 /* ---- attaching ---- */
 
-/* The child has no CUDA where its parent had, and what it records is its own. */
-static void forked(void)
+/* In a forked child, whose parent's threads may have held locks. */
+static void forget(void)
 {
-	const struct vcuda_profile_table *table = atomic_load(&recorder);
-
 	pthread_mutex_init(&lock, NULL);
+	cupti_record_fork();
 	cupti_buffer_forget();
 	cupti_clock_forget();
 	cupti_pieces_forget();
 	cupti_activity_forget();
 	cupti_callback_forget();
 	cupti_resource_forget();
+}
+
+/* The child has no CUDA where its parent had, and what it records is its own. */
+static void detach_in_child(void)
+{
+	const struct vcuda_profile_table *table = atomic_load(&recorder);
+
 	if (table)
 		table->detach();
 	atomic_store(&recorder, NULL);
+}
+
+/* Another thread may be in the library before it is attached. */
+__attribute__((constructor)) static void observe_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
 }
 
 static const struct vcuda_profile_table *find_table(void)
@@ -170,9 +182,10 @@ static const struct vcuda_profile_table *attach(void)
 			  error == -EBUSY ? "another tool records this process" : "there is no memory for a record");
 	if (error || !table)
 		return NULL;
-	if (!observes_forks)
-		pthread_atfork(NULL, NULL, forked);
-	observes_forks = true;
+	/* After the handlers of the recorder, whose locks are free then. */
+	if (!detaches_in_children)
+		pthread_atfork(NULL, NULL, detach_in_child);
+	detaches_in_children = true;
 	cupti_clock_compare();
 	atomic_store(&recorder, table);
 	return table;

@@ -24,6 +24,12 @@ static struct {
 	unsigned int count;
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+void cupti_record_fork(void)
+{
+	pthread_mutex_init(&seen.lock, NULL);
+	seen.count = 0;
+}
+
 void cupti_record_forget(void)
 {
 	pthread_mutex_lock(&seen.lock);

@@ -416,6 +416,12 @@ static void subscribe(const struct callbacks *callbacks, enum module module, con
 			*table[i] = ours[i];
 }
 
+/* A thread of the parent may have held the lock. */
+static void forget_lock(void)
+{
+	pthread_mutex_init(&started.lock, NULL);
+}
+
 /* NVTX calls this. `table_of` gives a table of the program's library. Returns 0 where nothing is recorded. */
 int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t));
 
@@ -425,6 +431,7 @@ VCUDA_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))
 
 	if (!callbacks || callbacks->bytes < sizeof(*callbacks) || !(libcuda_hook_note || libcuda_profile_has_file()))
 		return 0;
+	pthread_atfork(NULL, NULL, forget_lock);
 	subscribe(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(*core));
 	subscribe(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(*core2));
 	return 1;

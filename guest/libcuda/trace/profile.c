@@ -65,6 +65,7 @@ static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER;
 /* Held while events are told, and not while the worker is asked, which may take long. */
 static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
 static bool has_begun; /* the file, under `output` */
+static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under `rounds`. */
 static struct {
@@ -88,22 +89,20 @@ static bool prepare(void)
 
 bool libcuda_profile_prepare(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static enum { UNTRIED, FAILED, PREPARED } state;
 	bool is_prepared;
 
-	pthread_mutex_lock(&lock);
-	if (state == UNTRIED) {
+	pthread_mutex_lock(&preparing);
+	if (state == UNTRIED)
 		state = prepare() ? PREPARED : FAILED;
-		pthread_atfork(NULL, NULL, libcuda_profile_forget);
-	}
 	is_prepared = state == PREPARED;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&preparing);
 	return is_prepared;
 }
 
 bool libcuda_profile_start(void)
 {
+	pthread_atfork(NULL, NULL, libcuda_profile_forget);
 	if (!libcuda_trace_file_open(&file, "VCUDA_PROFILE"))
 		return false;
 	has_file = libcuda_profile_prepare();
@@ -180,6 +179,7 @@ void libcuda_profile_add_range(const struct libcuda_profile_range *range)
 void libcuda_profile_forget(void)
 {
 	libcuda_profile_functions_forget();
+	pthread_mutex_init(&preparing, NULL);
 	pthread_mutex_init(&rounds, NULL);
 	pthread_mutex_init(&output, NULL);
 	has_begun = false;

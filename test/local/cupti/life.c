@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define FORKS 500
+
 static size_t dropped(void)
 {
 	size_t n;
@@ -150,6 +152,47 @@ void test_finalize(void)
 	OK(cuptiFinalize());
 }
 
+static void *enable_always(void *unused)
+{
+	while (!ends) {
+		OK(cuptiActivityEnable(CUPTI_KIND_DEVICE));
+		OK(cuptiActivityDisable(CUPTI_KIND_DEVICE));
+	}
+	return unused;
+}
+
+static void *flush_always(void *unused)
+{
+	while (!ends)
+		OK(cuptiActivityFlushAll(0));
+	return unused;
+}
+
+/* Threads of the parent hold locks that the child has no threads for. */
+static void fork_beside_threads(void)
+{
+	pthread_t threads[2];
+	int status;
+
+	CHECK(!pthread_create(&threads[0], NULL, enable_always, NULL));
+	CHECK(!pthread_create(&threads[1], NULL, flush_always, NULL));
+	for (int i = 0; i < FORKS; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			OK(cuptiActivityFlushAll(0));
+			OK(cuptiActivityEnable(CUPTI_KIND_DEVICE));
+			OK(cuptiActivityFlushAll(0));
+			_exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child && !status);
+	}
+	ends = true;
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
 /* A child has no CUDA, its parent's client goes on. */
 void test_fork(void)
 {
@@ -179,4 +222,5 @@ void test_fork(void)
 	OK(cuCtxSynchronize());
 	OK(cuptiActivityFlushAll(0));
 	CHECK(count_records(CUPTI_KIND_MEMSET) == 2);
+	fork_beside_threads();
 }
