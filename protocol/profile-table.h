@@ -133,9 +133,11 @@ struct vcuda_profile_table {
 	 * within call(), work() and lost().
 	 */
 	void (*watch)(uint32_t what);
-	/* Tells all that is known. Waits for one answer of the worker at least. Not within call(), work() and lost().
+	/*
+	 * Tells all that is known. Waits for one answer of the worker at least. False: something is missing, since a
+	 * thread has not ended its note within a second, or the worker is lost. Not within call(), work() and lost().
 	 */
-	void (*flush)(void);
+	bool (*flush)(void);
 	/* NULL: the current context, the default stream. Results as of the driver's functions. */
 	CUresult (*context_number)(CUcontext context, uint32_t *number);
 	CUresult (*context_device)(CUcontext context, CUdevice *device);

@@ -89,8 +89,6 @@ static cupti_result set_kind(uint32_t kind, bool on)
 {
 	if (!is_supported(kind))
 		return CUPTI_ERROR_INVALID_KIND;
-	if (cupti_in_client)
-		return CUPTI_ERROR_INVALID_OPERATION;
 	if (on && !cupti_recorder())
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
@@ -121,8 +119,6 @@ static cupti_result set_call(uint32_t domain, uint32_t number, bool on)
 {
 	if (!number || number >= cupti_number_limit(domain))
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	if (cupti_in_client)
-		return CUPTI_ERROR_INVALID_OPERATION;
 	if (on && !cupti_recorder())
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times of records are those of a clock that the client may choose, whose units nobody knows. The recorder has times of
- * the monotonic clock. Both clocks are read now and then, and times in between are interpolated.
+ * Times of records are those of a clock that the client may choose, of any unit. The recorder has times of the
+ * monotonic clock. Both clocks are read now and then, and times in between are interpolated. The client's clock is read
+ * with no lock held.
  */
 #include "cupti.h"
 
@@ -10,8 +11,12 @@
 
 #include "common/deadline.h"
 
-/* So many comparisons are kept, at least 10 ms apart: times of the last seconds are interpolated. A power of two. */
+/* So many comparisons are kept: times of the last 10 s at least are interpolated. A power of two. */
 #define MOST 1024u
+/* The comparisons but the last are at least so far apart. */
+#define APART_NS 10000000u
+/* Comparisons that are nearer do not tell how fast the client's clock goes. */
+#define NEAREST_NS 1000000u
 
 #define TRIES 3
 
@@ -32,18 +37,28 @@ static uint64_t system_now(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t client_now(void)
+static uint64_t (*present_clock(void))(void)
 {
-	return client_clock ? client_clock() : system_now();
+	uint64_t (*clock)(void);
+
+	pthread_mutex_lock(&lock);
+	clock = client_clock;
+	pthread_mutex_unlock(&lock);
+	return clock;
 }
 
-static struct comparison compare(void)
+static uint64_t read_clock(uint64_t (*clock)(void))
+{
+	return clock ? clock() : system_now();
+}
+
+static struct comparison compare(uint64_t (*clock)(void))
 {
 	struct comparison best = {0};
 	uint64_t shortest = UINT64_MAX;
 
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t before = vcuda_now_ns(), client = client_now(), took = vcuda_now_ns() - before;
+		uint64_t before = vcuda_now_ns(), client = read_clock(clock), took = vcuda_now_ns() - before;
 
 		if (took < shortest)
 			best = (struct comparison){before + took / 2, client};
@@ -52,26 +67,68 @@ static struct comparison compare(void)
 	return best;
 }
 
-static void compare_locked(void)
+/* ---- with the lock held ---- */
+
+static struct comparison *nth(uint64_t n)
 {
-	all[count++ % MOST] = compare();
+	return &all[n % MOST];
+}
+
+/* Threads may come in another order than they have read the clocks. */
+static void add(struct comparison c)
+{
+	if (count && c.ns <= nth(count - 1)->ns)
+		return;
+	if (count > 1 && nth(count - 1)->ns - nth(count - 2)->ns < APART_NS)
+		count--;
+	*nth(count++) = c;
+}
+
+/* ---- */
+
+/* Two comparisons, which are not too near. */
+static void start(uint64_t (*clock)(void))
+{
+	const struct comparison first = compare(clock);
+	struct comparison second;
+
+	do {
+		nanosleep(&(struct timespec){.tv_nsec = NEAREST_NS}, NULL);
+		second = compare(clock);
+	} while (second.ns - first.ns < NEAREST_NS);
+	pthread_mutex_lock(&lock);
+	client_clock = clock;
+	count = 0;
+	add(first);
+	add(second);
+	pthread_mutex_unlock(&lock);
+}
+
+void cupti_clock_start(void)
+{
+	bool has_begun;
+
+	pthread_mutex_lock(&lock);
+	has_begun = count;
+	pthread_mutex_unlock(&lock);
+	if (!has_begun)
+		start(NULL);
 }
 
 void cupti_clock_compare(void)
 {
+	uint64_t (*clock)(void) = present_clock();
+	const struct comparison c = compare(clock);
+
 	pthread_mutex_lock(&lock);
-	compare_locked();
+	if (clock == client_clock)
+		add(c);
 	pthread_mutex_unlock(&lock);
 }
 
 uint64_t cupti_clock_now(void)
 {
-	uint64_t now;
-
-	pthread_mutex_lock(&lock);
-	now = client_now();
-	pthread_mutex_unlock(&lock);
-	return now;
+	return read_clock(present_clock());
 }
 
 /* The client's clock by the line through two comparisons. */
@@ -82,26 +139,34 @@ static uint64_t interpolate(const struct comparison *a, const struct comparison 
 	return b->ns == a->ns ? a->client : a->client + (uint64_t)(int64_t)(ticks / (int64_t)(b->ns - a->ns));
 }
 
-uint64_t cupti_clock_at(uint64_t ns)
+/* The last comparison that is not later. The times of first and last enclose `ns`. */
+static uint64_t find(uint64_t first, uint64_t ns)
 {
-	uint64_t first, low, high, at;
+	uint64_t low = first, high = count - 2;
 
-	pthread_mutex_lock(&lock);
-	/* The first of two comparisons between which the time is: those that are there end after it. */
-	while (count < 2 || (all[(count - 1) % MOST].ns < ns && vcuda_now_ns() >= ns))
-		compare_locked();
-	first = count > MOST ? count - MOST : 0;
-	low = first;
-	high = count - 2;
 	while (low < high) {
 		uint64_t middle = (low + high + 1) / 2;
 
-		if (all[middle % MOST].ns <= ns)
+		if (nth(middle)->ns <= ns)
 			low = middle;
 		else
 			high = middle - 1;
 	}
-	at = interpolate(&all[low % MOST], &all[(low + 1) % MOST], ns);
+	return low;
+}
+
+uint64_t cupti_clock_at(uint64_t ns)
+{
+	uint64_t first, n, at;
+
+	pthread_mutex_lock(&lock);
+	first = count > MOST ? count - MOST : 0;
+	if (ns < nth(first)->ns || ns > nth(count - 1)->ns) {
+		at = interpolate(nth(first), nth(count - 1), ns);
+	} else {
+		n = find(first, ns);
+		at = interpolate(nth(n), nth(n + 1), ns);
+	}
 	pthread_mutex_unlock(&lock);
 	return at;
 }
@@ -111,16 +176,12 @@ void cupti_clock_forget(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* The times of what was recorded before are those of the clock before, or of neither. */
+/* Times of what was recorded before are those of the clock before, or those that this one would have had. */
 CUPTI_EXPORT cupti_result cuptiActivityRegisterTimestampCallback(uint64_t (*now)(void))
 {
 	if (!now)
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
-	pthread_mutex_lock(&lock);
-	client_clock = now;
-	count = 0;
-	compare_locked();
-	pthread_mutex_unlock(&lock);
+	start(now);
 	return CUPTI_SUCCESS;
 }
 

@@ -3,8 +3,9 @@
  * libcupti.so: CUPTI's activities and callbacks, from the recorder of libcuda.so.1 (protocol/profile-table.h). The
  * library loads libcuda.so.1 when it is first asked to watch, and costs nothing before.
  *
- * Records are made by one thread at a time (the recorder's), go into buffers that the client gives, and are handed to
- * the client when a buffer is full or when it asks. All functions are thread-safe unless they say otherwise.
+ * Records are made by one thread at a time (the recorder's). They wait until no lock of the recorder is held; then they
+ * go into buffers that the client gives, and are handed to the client when a buffer is full or when it asks. No
+ * function of the client is called with a lock of ours held. All functions are thread-safe unless they say otherwise.
  */
 #ifndef VCUDA_CUPTI_H
 #define VCUDA_CUPTI_H
@@ -30,8 +31,8 @@ void cupti_recorder_watch(void);
 /* Notes `result` for cuptiGetLastError(), and returns it. */
 cupti_result cupti_done(cupti_result result);
 
-/* Whether the calling thread is in a function of the client that gives or takes a buffer. */
-extern _Thread_local bool cupti_in_client;
+/* The calling thread is in so many functions of the client that give or take a buffer. */
+extern _Thread_local unsigned int cupti_in_client;
 
 /* ---- names.c ---- */
 
@@ -52,8 +53,11 @@ bool cupti_is_function(const char *name, const char *function);
 /* The client's clock, or the system's, in its units. */
 uint64_t cupti_clock_now(void);
 
-/* The client's clock at a time of the monotonic clock, in ns, that is past. */
+/* The client's clock at a time of the monotonic clock, in ns, after cupti_clock_start(). Does not call the client. */
 uint64_t cupti_clock_at(uint64_t ns);
+
+/* The clocks are compared from now on. */
+void cupti_clock_start(void);
 
 /* The clocks are compared. Now and then, so that times in between can be told. */
 void cupti_clock_compare(void);
@@ -68,11 +72,17 @@ void cupti_clock_forget(void);
  */
 void cupti_buffer_prepare(void);
 
-/* Copies a record into the client's buffer. It counts as dropped if the client gives no buffer with room for it. */
+/*
+ * Adds a record, whose times are ns of the monotonic clock. It counts as dropped if the client gives no buffer with
+ * room for it. Does not call the client.
+ */
 void cupti_buffer_add(const void *record);
 
-/* Hands full buffers to the client, and with `all` the one that is not full. */
+/* Records go into buffers of the client. Hands it those that are full, and with `all` all that it has given. */
 void cupti_buffer_deliver(bool all);
+
+/* Waits until other threads have handed over what they have taken out. False: they take too long; a line says so. */
+bool cupti_buffer_wait(void);
 
 void cupti_buffer_drop(uint64_t records);
 bool cupti_buffer_has_client(void);
@@ -116,6 +126,8 @@ void cupti_record_copy(const struct vcuda_profile_work *work);
 void cupti_record_flush(uint64_t start);
 /* Contexts, devices and streams that were recorded are recorded anew. */
 void cupti_record_forget(void);
+/* The same in a forked child, whose parent's threads may have held locks. */
+void cupti_record_fork(void);
 
 /* ---- pieces.c ---- */
 
@@ -126,8 +138,6 @@ void cupti_pieces_add(const struct vcuda_profile_work *work);
 void cupti_pieces_end(const struct vcuda_profile_note *note);
 
 /* Those that are not complete are recorded as they are. */
-/* The same in a forked child, whose parent's threads may have held locks. */
-void cupti_record_fork(void);
 void cupti_pieces_flush(void);
 void cupti_pieces_forget(void);
 

@@ -10,7 +10,7 @@
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda", .variable = "VCUDA_LOG"};
 
-_Thread_local bool cupti_in_client;
+_Thread_local unsigned int cupti_in_client;
 
 static _Thread_local cupti_result last_error;
 
@@ -106,7 +106,6 @@ static void leave(struct vcuda_profile_site *site)
 
 static void round_ends(void)
 {
-	cupti_clock_compare();
 	cupti_buffer_deliver(false);
 }
 
@@ -186,7 +185,7 @@ static const struct vcuda_profile_table *attach(void)
 	if (!detaches_in_children)
 		pthread_atfork(NULL, NULL, detach_in_child);
 	detaches_in_children = true;
-	cupti_clock_compare();
+	cupti_clock_start();
 	atomic_store(&recorder, table);
 	return table;
 }
@@ -236,6 +235,7 @@ CUPTI_EXPORT cupti_result cuptiFinalize(void)
 	if (table)
 		table->flush();
 	cupti_buffer_deliver(true);
+	cupti_buffer_wait();
 	pthread_mutex_lock(&lock);
 	if (table && atomic_load(&recorder) == table) {
 		table->detach();

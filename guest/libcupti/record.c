@@ -146,8 +146,8 @@ static void add_call(const struct vcuda_profile_note *note, uint32_t number)
 	const struct cupti_api_record r = {
 		.kind = note->domain == VCUDA_PROFILE_RUNTIME ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER,
 		.id = number,
-		.start = cupti_clock_at(note->start),
-		.end = cupti_clock_at(note->end),
+		.start = note->start,
+		.end = note->end,
 		.process = (uint32_t)getpid(),
 		.thread = (uint32_t)note->tid,
 		.correlation = note->correlation,
@@ -213,8 +213,8 @@ static void add_synchronization(const struct vcuda_profile_note *note, enum cupt
 	const struct cupti_synchronization_record r = {
 		.kind = CUPTI_KIND_SYNCHRONIZATION,
 		.type = type,
-		.start = cupti_clock_at(note->start),
-		.end = cupti_clock_at(note->end),
+		.start = note->start,
+		.end = note->end,
 		.correlation = note->correlation,
 		.context = note->context,
 		.stream = type == CUPTI_SYNC_EVENT || type == CUPTI_SYNC_CONTEXT ? CUPTI_SYNC_NONE : note->stream,
@@ -261,8 +261,8 @@ void cupti_record_flush(uint64_t start)
 
 	if (!cupti_activity_is_on(CUPTI_KIND_OVERHEAD))
 		return;
-	r.start = cupti_clock_at(start);
-	r.end = cupti_clock_now();
+	r.start = start;
+	r.end = vcuda_now_ns();
 	cupti_buffer_add(&r);
 }
 
@@ -286,9 +286,9 @@ static void add_kernel(const struct vcuda_profile_work *w)
 	const struct cupti_kernel_record r = {
 		.kind = kernel_kind(w->wanted),
 		.registers_per_thread = (uint16_t)w->registers,
-		.start = cupti_clock_at(w->begin),
-		.end = cupti_clock_at(w->end),
-		.completed = cupti_clock_at(w->end),
+		.start = w->begin,
+		.end = w->end,
+		.completed = w->end,
 		.device = w->device,
 		.context = w->context,
 		.stream = w->stream,
@@ -358,8 +358,8 @@ void cupti_record_copy(const struct vcuda_profile_work *w)
 		.destination_kind = to,
 		.flags = w->wanted & CUPTI_TAG_ASYNC ? CUPTI_FLAG_ASYNC : 0,
 		.bytes = w->bytes,
-		.start = cupti_clock_at(w->begin),
-		.end = cupti_clock_at(w->end),
+		.start = w->begin,
+		.end = w->end,
 		.device = w->device,
 		.context = w->context,
 		.stream = w->stream,
@@ -380,8 +380,8 @@ static void add_peer(const struct vcuda_profile_work *w)
 		.destination_kind = memory_kind(w->to),
 		.flags = w->wanted & CUPTI_TAG_ASYNC ? CUPTI_FLAG_ASYNC : 0,
 		.bytes = w->bytes,
-		.start = cupti_clock_at(w->begin),
-		.end = cupti_clock_at(w->end),
+		.start = w->begin,
+		.end = w->end,
 		.device = w->device,
 		.context = w->context,
 		.stream = w->stream,
@@ -402,8 +402,8 @@ static void add_memset(const struct vcuda_profile_work *w)
 		.kind = CUPTI_KIND_MEMSET,
 		.value = w->value,
 		.bytes = w->bytes,
-		.start = cupti_clock_at(w->begin),
-		.end = cupti_clock_at(w->end),
+		.start = w->begin,
+		.end = w->end,
 		.device = w->device,
 		.context = w->context,
 		.stream = w->stream,
@@ -421,8 +421,8 @@ static void add_graph(const struct vcuda_profile_work *w)
 	const struct cupti_graph_record r = {
 		.kind = CUPTI_KIND_GRAPH_TRACE,
 		.correlation = w->correlation,
-		.start = cupti_clock_at(w->begin),
-		.end = cupti_clock_at(w->end),
+		.start = w->begin,
+		.end = w->end,
 		.device = w->device,
 		.graph = (uint32_t)w->graph,
 		.context = w->context,

@@ -126,6 +126,19 @@ def worker_killed():
         check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
 
 
+def cupti_lost():
+    """A flush of CUPTI's says that it lacks records where the worker has died."""
+    for release in ("12", "13"):
+        with daemon() as (d, env):
+            p = subprocess.Popen([build(f"test/local/cupti-client-{release}"), "lost"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            line = p.stdout.readline()
+            check(line == "ready\n", f"the client said {line!r}")
+            worker, = children(d.pid)
+            os.kill(worker, signal.SIGKILL)
+            out, _ = p.communicate("\n", timeout=LIMIT)
+            check(p.returncode == 0 and out == "lost: passed\n", f"{p.returncode}: {out}")
+
+
 def run_on(env, *command, **more):
     """Runs a program and returns its output without the line that names the worker, and that worker's process number."""
     r = subprocess.run(command, env=dict(env, VCUDA_VERBOSE="1", **more), capture_output=True, text=True, timeout=LIMIT, check=False)
@@ -470,7 +483,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota)}

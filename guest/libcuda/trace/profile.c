@@ -75,6 +75,7 @@ static struct {
 	uint64_t told;        /* pieces of work */
 	uint64_t told_losses; /* to the sink */
 	unsigned int last_rounds;
+	bool is_lost; /* it did not answer the last time */
 } worker;
 
 /* ---- notes ---- */
@@ -237,17 +238,21 @@ static void tell_row(const uint64_t *words)
 		libcuda_profile_write_command(&row);
 }
 
-/* Takes the worker's rows, and tells them. Returns how many came; 0 too where there is no worker. */
+/* Takes the worker's rows, and tells them. Returns how many came; 0 too where there is no worker, or it fails. */
 static unsigned int ask_worker(void)
 {
 	static uint64_t words[ROW_WORDS];
 	uint64_t before = vcuda_now_ns(), after, now = 0;
 	unsigned int used = 0;
 
-	if (!libcuda_trace_is_open() || client_session_error() != CUDA_SUCCESS ||
-	    vcuda_call_vcudaActivities(ROW_WORDS, &used, &now, &worker.lost, &worker.pending, words) != CUDA_SUCCESS ||
-	    used > ROW_WORDS)
+	worker.is_lost = libcuda_trace_is_open() && client_session_error() != CUDA_SUCCESS;
+	if (!libcuda_trace_is_open() || worker.is_lost)
 		return 0;
+	if (vcuda_call_vcudaActivities(ROW_WORDS, &used, &now, &worker.lost, &worker.pending, words) != CUDA_SUCCESS ||
+	    used > ROW_WORDS) {
+		worker.is_lost = true;
+		return 0;
+	}
 	after = vcuda_now_ns();
 	if (!worker.shortest || after - before <= worker.shortest) {
 		worker.shortest = after - before;
@@ -314,10 +319,15 @@ static void tell_round(void)
 	worker.told_losses = losses;
 }
 
-/* The work of all commands was told, or is lost. */
+/* The work of commands is neither told nor known to be lost. */
+static bool is_owed(void)
+{
+	return libcuda_profile_command_count() > worker.told + worker.lost;
+}
+
 static bool has_told_all(void)
 {
-	if (libcuda_profile_command_count() <= worker.told + worker.lost)
+	if (!is_owed())
 		return true;
 	return ++worker.last_rounds > LAST_ROUNDS;
 }
@@ -346,15 +356,20 @@ static bool run_round(void)
 }
 
 /* A thread may be between the begin and the end of a note, behind which others stand. */
-void libcuda_profile_flush(void)
+bool libcuda_profile_flush(void)
 {
 	uint64_t end = vcuda_now_ns() + LONGEST_WAIT_NS, last = atomic_load(&added);
+	bool is_lost;
 
 	run_round();
 	while (atomic_load(&taken) < last && vcuda_now_ns() < end) {
 		sched_yield();
 		run_round();
 	}
+	pthread_mutex_lock(&rounds);
+	is_lost = worker.is_lost && is_owed();
+	pthread_mutex_unlock(&rounds);
+	return atomic_load(&taken) >= last && !is_lost;
 }
 
 void libcuda_profile_change(void (*change)(uint32_t what), uint32_t what)

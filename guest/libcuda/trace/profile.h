@@ -71,8 +71,11 @@ void libcuda_profile_forget(void);
 /* Tells all that is known. Waits for the worker for a second at most. */
 void libcuda_profile_finish(void);
 
-/* Tells all calls that have ended, and all work that the worker knows of, however long the worker takes. */
-void libcuda_profile_flush(void);
+/*
+ * Tells all calls that have ended, and all work that the worker knows of, however long the worker takes. False: a
+ * call's note has not been ended within a second, or the worker is lost with work that was not told.
+ */
+bool libcuda_profile_flush(void);
 
 /* Tells a change of the sink's wishes: change() is called, and the worker measures from now on if there is a sink. */
 void libcuda_profile_change(void (*change)(uint32_t what), uint32_t what);

@@ -20,7 +20,7 @@ static const char ptx[] =
 CUcontext context;
 CUfunction first, second;
 size_t buffer_size = 1 << 16, buffer_most;
-unsigned int buffers_given, buffers_taken;
+_Atomic unsigned int buffers_given, buffers_taken;
 
 /* The library's thread and ours. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -29,12 +29,12 @@ static unsigned int count;
 
 /* ---- buffers ---- */
 
-static void give_buffer(uint8_t **buffer, size_t *size, size_t *most)
+void give_buffer(uint8_t **buffer, size_t *size, size_t *most)
 {
 	*buffer = buffer_size ? aligned_alloc(8, (buffer_size + 7) / 8 * 8) : NULL;
 	*size = buffer_size;
 	*most = buffer_most;
-	__atomic_fetch_add(&buffers_given, buffer_size != 0, __ATOMIC_SEQ_CST);
+	buffers_given += buffer_size != 0;
 }
 
 static void keep(const void *record, size_t size)
@@ -46,7 +46,7 @@ static void keep(const void *record, size_t size)
 	pthread_mutex_unlock(&lock);
 }
 
-static void take_buffer(CUcontext unused, uint32_t stream, uint8_t *buffer, size_t size, size_t used)
+void take_buffer(CUcontext unused, uint32_t stream, uint8_t *buffer, size_t size, size_t used)
 {
 	struct cupti_record *record = NULL, *before;
 
@@ -58,7 +58,7 @@ static void take_buffer(CUcontext unused, uint32_t stream, uint8_t *buffer, size
 	if (before)
 		keep(before, (size_t)(buffer + used - (uint8_t *)before));
 	free(buffer);
-	__atomic_fetch_add(&buffers_taken, 1, __ATOMIC_SEQ_CST);
+	buffers_taken++;
 }
 
 void start_client(void)
@@ -153,7 +153,10 @@ int main(int argc, char **argv)
 		{"arguments", test_arguments}, {"off", test_off},
 		{"finalize", test_finalize},   {"fork", test_fork},
 		{"pieces", test_pieces},       {"peers", test_peers},
-		{"runtime", test_runtime},
+		{"runtime", test_runtime},     {"locks", test_locks},
+		{"clients", test_clients},     {"unsubscribing", test_unsubscribing},
+		{"flush", test_flush},         {"long-call", test_long_call},
+		{"lost", test_lost},
 	};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(all[0]); i++) {

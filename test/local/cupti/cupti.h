@@ -74,9 +74,12 @@ cupti_result cuptiSupportedDomains(size_t *count, uint32_t **domains);
 
 /* How the client gives buffers. `size` 0: NULL. */
 extern size_t buffer_size, buffer_most;
-extern unsigned int buffers_given, buffers_taken;
+extern _Atomic unsigned int buffers_given, buffers_taken;
 
-/* Registers the client's functions, which keep all records. */
+void give_buffer(uint8_t **buffer, size_t *size, size_t *most);
+void take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t used);
+
+/* Registers both functions of the client, which keep all records. */
 void start_client(void);
 
 /* The records of a kind so far, in the order in which they came. */
@@ -116,5 +119,11 @@ void test_fork(void);
 void test_pieces(void);
 void test_peers(void);
 void test_runtime(void);
+void test_locks(void);
+void test_clients(void);
+void test_unsubscribing(void);
+void test_flush(void);
+void test_long_call(void);
+void test_lost(void);
 
 #endif

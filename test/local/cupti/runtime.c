@@ -2,6 +2,8 @@
 /* Calls of NVIDIA's runtime, which this program plays: doc/private-tables.md. */
 #include "cupti.h"
 
+#include <time.h>
+
 struct call {
 	uint32_t size, unknown_1;
 	uint64_t context_number, stream_number, unknown_2;
@@ -152,6 +154,49 @@ static void test_copies(uint32_t size)
 	CHECK(one->correlation == other->correlation);
 	OK(cuptiActivityDisable(CUPTI_KIND_MEMCPY));
 	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
+}
+
+/* ---- times ---- */
+
+#define FLUSHES 3000
+#define STEP_NS 1000000u
+#define SLACK_NS (100 * STEP_NS)
+
+/* A clock that goes in steps: two readings that are near do not tell how fast it goes. */
+static uint64_t steps(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) / STEP_NS * STEP_NS;
+}
+
+static uint64_t begun;
+
+/* For 10 times SLACK_NS at least. */
+static void flush_often(void)
+{
+	begun = steps();
+	for (int i = 0; i < FLUSHES || steps() < begun + 10 * SLACK_NS; i++)
+		OK(cuptiActivityFlushAll(0));
+}
+
+/* Clocks are compared often while a call lasts, and its begin has the right time none the less. */
+void test_long_call(void)
+{
+	const struct cupti_api_record *r;
+	uint64_t before;
+
+	start_client();
+	OK(cuptiActivityRegisterTimestampCallback(steps));
+	start_device();
+	find_hooks();
+	OK(cuptiActivityEnable(CUPTI_KIND_RUNTIME));
+	before = steps();
+	play(LAUNCH, "cudaLaunchKernel", flush_often, 0, sizeof(struct call));
+	OK(cuptiActivityFlushAll(0));
+	r = find_record(CUPTI_KIND_RUNTIME, 0);
+	CHECK(r && r->start + SLACK_NS >= before && r->start <= begun + SLACK_NS && r->end >= r->start + 9 * SLACK_NS);
 }
 
 /* ---- callbacks ---- */
