@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program's constructors. Since 2.34 glibc's __libc_start_main() runs them, and the compiler's start code leaves that
- * to it; before, the start code passed a function that runs them.
+ * to it; before, the start code passed a function that runs them. The loader has called the functions of
+ * .preinit_array.
  */
 #include <stddef.h>
 
@@ -10,8 +11,6 @@ typedef void constructor(int, char **, char **);
 
 #define BOUND extern constructor *const
 
-BOUND __preinit_array_start[] __attribute__((visibility("hidden")));
-BOUND __preinit_array_end[] __attribute__((visibility("hidden")));
 BOUND __init_array_start[] __attribute__((visibility("hidden")));
 BOUND __init_array_end[] __attribute__((visibility("hidden")));
 
@@ -23,8 +22,6 @@ int __wrap___libc_start_main(main_function *program, int argc, char **argv, main
 
 static int run_constructors(int argc, char **argv, char **environment)
 {
-	for (constructor *const *c = __preinit_array_start; c < __preinit_array_end; c++)
-		(*c)(argc, argv, environment);
 	_init();
 	for (constructor *const *c = __init_array_start; c < __init_array_end; c++)
 		(*c)(argc, argv, environment);

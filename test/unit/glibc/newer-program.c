@@ -26,7 +26,7 @@ unsigned long long __isoc23_strtoull(const char *text, char **end, int base);
 int __isoc23_sscanf(const char *text, const char *format, ...);
 int __isoc23_fscanf(FILE *from, const char *format, ...);
 
-static unsigned int wrong, constructed, prepared, in_parent, in_child;
+static unsigned int wrong, preconstructed, constructed, prepared, in_parent, in_child;
 static int constructor_arguments;
 static int at_end_to = -1;
 
@@ -43,6 +43,14 @@ __attribute__((constructor)) static void construct(int argc, char **argv, char *
 	constructed++;
 	constructor_arguments = argv && argv[0] && environment ? argc : -1;
 }
+
+static void construct_early(int argc, char **argv, char **environment)
+{
+	(void)argc, (void)argv, (void)environment;
+	preconstructed++;
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const early)(int, char **, char **) = construct_early;
 
 static void prepare(void)
 {
@@ -159,7 +167,7 @@ static void check_numbers(void)
 
 int main(int argc, char **argv)
 {
-	EXPECT(constructed == 1 && constructor_arguments == argc);
+	EXPECT(preconstructed == 1 && constructed == 1 && constructor_arguments == argc);
 	check_files(argv[0]);
 	check_memory();
 	check_threads();
