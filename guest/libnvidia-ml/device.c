@@ -261,11 +261,27 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned 
 	return put_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, mode);
 }
 
+/* Only the host knows the mode that is to be after a reset. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
-	nvmlReturn_t result = put_attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED, current);
+	const uint32_t arguments[VCUDA_FIGURE_ARGUMENTS] = {NVML_FI_DEV_ECC_PENDING};
+	uint64_t values[VCUDA_FIGURE_VALUES];
+	unsigned int enabled;
+	int index;
+	nvmlReturn_t result = nvml_require_device(device, &index);
 
-	return result == NVML_SUCCESS ? put_attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED, pending) : result;
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!current || !pending)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	result = put_attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED, &enabled);
+	if (result == NVML_SUCCESS)
+		result = nvml_figure(index, VCUDA_FIGURE_FIELD, arguments, values);
+	if (result != NVML_SUCCESS)
+		return result;
+	*current = enabled;
+	*pending = (unsigned int)values[0];
+	return NVML_SUCCESS;
 }
 
 /* A guest keeps no driver loaded. */

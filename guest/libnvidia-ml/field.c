@@ -32,7 +32,7 @@ static nvmlReturn_t get(int index, nvmlFieldValue_t *v)
 
 	if (!v->fieldId || v->fieldId >= NVML_FI_MAX)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (v->fieldId == NVML_FI_DEV_ECC_CURRENT || v->fieldId == NVML_FI_DEV_ECC_PENDING)
+	if (v->fieldId == NVML_FI_DEV_ECC_CURRENT)
 		return ecc_mode(index, v);
 	result = nvml_figure(index, VCUDA_FIGURE_FIELD, arguments, values);
 	if (result != NVML_SUCCESS)

@@ -88,10 +88,11 @@ unsigned int backend_figure(const char *pci_bus_id, unsigned int figure,
 
 /* ---- fields ---- */
 
-/* Speeds, states and versions of links, and limits. */
+/* Modes, speeds, states and versions of links, and limits. */
 static const struct {
 	unsigned int first, last;
 } constant_fields[] = {
+	{2, 2},     /* the ECC mode after a reset */
 	{84, 89},   /* speeds of links 0 to 5 */
 	{91, 91},   /* how many links there are */
 	{132, 137}, /* speeds of links 6 to 11 */

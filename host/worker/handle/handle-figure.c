@@ -19,6 +19,9 @@
 /* nvmlReturn_t */
 enum { SUCCESS, INVALID_ARGUMENT = 2, NOT_SUPPORTED = VCUDA_FIGURE_NOT_SUPPORTED };
 
+#define FIELD_ECC_PENDING 2
+#define UNSIGNED_INT 1 /* nvmlValueType_t */
+
 /* Links, sensors, clocks, counters: there are fewer of each. */
 #define MOST_ARGUMENT 64
 
@@ -148,10 +151,15 @@ static unsigned int ask_host(struct worker_session *s, struct vcuda_args_vcudaFi
 
 /* ---- how busy devices are ---- */
 
-static unsigned int own_rates(const struct vcuda_args_vcudaFigure *a)
+/* The software GPU has no ECC, and is to have none. */
+static unsigned int own_figure(const struct vcuda_args_vcudaFigure *a)
 {
 	struct worker_work_window w;
 
+	if (a->figure == VCUDA_FIGURE_FIELD && a->arguments[0] == FIELD_ECC_PENDING) {
+		a->values[1] = UNSIGNED_INT;
+		return SUCCESS;
+	}
 	if (a->figure != VCUDA_FIGURE_UTILIZATION || !worker_work_look((unsigned int)a->dev, &w, NULL, 0))
 		return NOT_SUPPORTED;
 	a->values[0] = w.work.kernels;
@@ -164,7 +172,7 @@ CUresult vcuda_handle_vcudaFigure(struct worker_session *s, struct vcuda_args_vc
 	memset(a->values, 0, VCUDA_FIGURE_VALUES * sizeof(*a->values));
 	if (!is_cuda(s) && (a->dev < 0 || a->dev >= VCUDA_CPU_DEVICES_MOST))
 		return CUDA_ERROR_INVALID_DEVICE;
-	a->answer = is_cuda(s) ? ask_host(s, a) : own_rates(a);
+	a->answer = is_cuda(s) ? ask_host(s, a) : own_figure(a);
 	return CUDA_SUCCESS;
 }
 

@@ -18,6 +18,7 @@ static void hardware(void)
 {
 	nvmlFieldValue_t fields[3] = {{.fieldId = 91}, {.fieldId = 164, .scopeId = 3}, {.fieldId = 90}};
 	U value, most;
+	int enabled;
 
 	OK(nvmlDeviceGetBrand(devices[0], &value));
 	CHECK(value == 14);
@@ -31,6 +32,11 @@ static void hardware(void)
 	CHECK(!fields[0].nvmlReturn && fields[0].value == 9100 && fields[0].valueType == 3);
 	CHECK(!fields[1].nvmlReturn && fields[1].value == 16403);
 	CHECK(fields[2].nvmlReturn == NVML_ERROR_NOT_SUPPORTED);
+	/* The mode after a reset is the host's answer. */
+	OK(cuInit(0));
+	OK(cuDeviceGetAttribute(&enabled, CU_DEVICE_ATTRIBUTE_ECC_ENABLED, 0));
+	OK(nvmlDeviceGetEccMode(devices[0], &value, &most));
+	CHECK(value == (U)enabled && most == 200);
 	/* The host's library lacks this one. */
 	GIVES(nvmlDeviceGetMaxPcieLinkWidth(devices[0], &value), NVML_ERROR_NOT_SUPPORTED);
 }
