@@ -29,10 +29,10 @@ static void after_fork_in_child(void)
 }
 
 /*
- * When the library is loaded: what is registered first is called last before a fork. A thread may hold off forks while
- * it has a lock that another such function takes.
+ * When the library is loaded, before its other constructors: the function that is registered first is called last
+ * before a fork. A thread may hold off forks while it has a lock that another such function takes.
  */
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor(101))) static void watch_forks(void)
 {
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

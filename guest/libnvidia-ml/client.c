@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,7 +23,10 @@ const struct vcuda_log_program vcuda_log_program = {.name = "vcuda", .variable =
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct client_transport *transport; /* NULL: not connected */
 static struct vcuda_producer producer;
-static struct nvml_host host;
+
+static const struct nvml_host no_host;
+/* Readers have no lock. */
+static _Atomic(const struct nvml_host *) host = &no_host;
 
 /* ---- one command and its reply; the caller holds the lock ---- */
 
@@ -146,22 +150,22 @@ static int open_transport(void)
 	return err;
 }
 
-static int ask_devices(void)
+static int ask_devices(struct nvml_host *h)
 {
-	for (int i = 0; i < host.count; i++) {
+	for (int i = 0; i < h->count; i++) {
 		struct vcuda_args_vcudaDeviceInfo a = {.dev = i};
 		int err = CALL(vcudaDeviceInfo, &a);
 
 		if (err)
 			return err;
-		host.devices[i] = a.info;
-		host.devices[i].name[sizeof(a.info.name) - 1] = 0;
-		host.devices[i].pci_bus_id[sizeof(a.info.pci_bus_id) - 1] = 0;
+		h->devices[i] = a.info;
+		h->devices[i].name[sizeof(a.info.name) - 1] = 0;
+		h->devices[i].pci_bus_id[sizeof(a.info.pci_bus_id) - 1] = 0;
 	}
 	return 0;
 }
 
-static int ask(void)
+static int ask_host(struct nvml_host *h)
 {
 	struct vcuda_args_vcudaHello hello = {.environment = ""};
 	struct vcuda_args_vcudaSystemInfo system = {0};
@@ -169,17 +173,31 @@ static int ask(void)
 
 	if (err)
 		return err;
-	host.info = hello.info;
-	host.info.backend[sizeof(host.info.backend) - 1] = 0;
-	host.count = hello.info.device_count < 0              ? 0
-		     : hello.info.device_count > NVML_DEVICES ? NVML_DEVICES
-							      : hello.info.device_count;
+	h->is_local = transport->ops == &client_transport_local;
+	h->is_software = !strncmp(hello.info.backend, "cpu", sizeof(hello.info.backend));
+	h->driver_version = hello.info.driver_version;
+	h->count = hello.info.device_count < 0              ? 0
+		   : hello.info.device_count > NVML_DEVICES ? NVML_DEVICES
+							    : hello.info.device_count;
 	err = CALL(vcudaSystemInfo, &system);
 	if (err && err != -ENOSYS)
 		return err;
-	host.system = system.info;
-	host.system.driver_version[sizeof(host.system.driver_version) - 1] = 0;
-	return ask_devices();
+	h->system = system.info;
+	h->system.driver_version[sizeof(h->system.driver_version) - 1] = 0;
+	return ask_devices(h);
+}
+
+/* The description is kept where it says the same as before. */
+static int ask(void)
+{
+	struct nvml_host *h = calloc(1, sizeof(*h));
+	int err = h ? ask_host(h) : -ENOMEM;
+
+	if (err || !memcmp(h, atomic_load(&host), sizeof(*h)))
+		free(h);
+	else
+		atomic_store(&host, h);
+	return err;
 }
 
 static int connect_locked(void)
@@ -218,7 +236,7 @@ void nvml_client_close(void)
 
 const struct nvml_host *nvml_client_host(void)
 {
-	return &host;
+	return atomic_load(&host);
 }
 
 /* The next call starts anew. */

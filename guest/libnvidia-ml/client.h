@@ -8,22 +8,29 @@
 #ifndef NVML_CLIENT_H
 #define NVML_CLIENT_H
 
+#include <stdbool.h>
+
 #include "protocol/types.h"
 
 #define NVML_DEVICES 64
 
 struct nvml_host {
-	vcuda_host_info info;
+	bool is_local;    /* the host is this machine */
+	bool is_software; /* the devices are software GPUs */
+	int driver_version;
 	vcuda_system_info system;
 	int count;
-	vcuda_device_info devices[NVML_DEVICES]; /* constant once connected */
+	vcuda_device_info devices[NVML_DEVICES];
 };
 
 /* Connects, or comes back to what is connected. */
 int nvml_client_open(void);
 void nvml_client_close(void);
 
-/* What was asked when it connected; it stays where it is. */
+/*
+ * The host's description of itself and its devices. Never changes, and lives as long as the process: another host that
+ * the library connects to later has another one. Without any host, of no devices.
+ */
 const struct nvml_host *nvml_client_host(void);
 
 struct nvml_processes {

@@ -64,6 +64,17 @@ nvmlReturn_t nvml_put_text(char *to, unsigned int room, const char *text)
 
 /* ---- begin and end ---- */
 
+/* In a forked child, whose parent's thread may have been in nvmlInit(). */
+static void forget_lock(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void observe_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget_lock);
+}
+
 NVML_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
 	int err;
@@ -134,7 +145,7 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 		return result;
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = client_driver_version(VCUDA_NEWEST_CUDA, nvml_client_host()->info.driver_version);
+	*version = client_driver_version(VCUDA_NEWEST_CUDA, nvml_client_host()->driver_version);
 	return NVML_SUCCESS;
 }
 

@@ -145,7 +145,8 @@ static bool read_list(const char *path, unsigned long *set, unsigned int words)
 	return any;
 }
 
-/* A GPU of this machine itself has a folder in /sys; to one of the host all processors of a guest are near. */
+#define VENDOR_NVIDIA 0x10de
+
 static void path_of(int index, const char *name, char path[96])
 {
 	int domain = 0, bus = 0, device = 0;
@@ -156,24 +157,51 @@ static void path_of(int index, const char *name, char path[96])
 	snprintf(path, 96, "/sys/bus/pci/devices/%04x:%02x:%02x.0/%s", domain, bus, device, name);
 }
 
-static void near_processors(int index, unsigned long *set, unsigned int words)
+/*
+ * A GPU of this machine itself has a folder in /sys. To one of the host all processors of a VM are near, and an address
+ * that the host gives to it may be that of another device of the VM.
+ */
+static bool is_here(int index)
+{
+	const struct nvml_host *host = nvml_client_host();
+	unsigned int vendor = 0;
+	char path[96];
+	FILE *file;
+
+	if (!host->is_local || host->is_software)
+		return false;
+	path_of(index, "vendor", path);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%x", &vendor) != 1)
+		vendor = 0;
+	fclose(file);
+	return vendor == VENDOR_NVIDIA;
+}
+
+/* False: the device is not in this machine, or the machine does not say. */
+static bool read_list_of(int index, const char *name, unsigned long *set, unsigned int words)
 {
 	char path[96];
 
+	path_of(index, name, path);
+	return is_here(index) && read_list(path, set, words);
+}
+
+static void near_processors(int index, unsigned long *set, unsigned int words)
+{
 	memset(set, 0, words * sizeof(*set));
-	path_of(index, "local_cpulist", path);
-	if (!read_list(path, set, words) && !read_list("/sys/devices/system/cpu/online", set, words))
+	if (!read_list_of(index, "local_cpulist", set, words) &&
+	    !read_list("/sys/devices/system/cpu/online", set, words))
 		set_bit(0, set, words);
 }
 
 static void near_nodes(int index, unsigned long *set, unsigned int words)
 {
-	char path[96];
-
 	memset(set, 0, words * sizeof(*set));
-	path_of(index, "numa_node", path);
 	/* -1: as near to all. */
-	if (!read_list(path, set, words) && !read_list("/sys/devices/system/node/online", set, words))
+	if (!read_list_of(index, "numa_node", set, words) && !read_list("/sys/devices/system/node/online", set, words))
 		set_bit(0, set, words);
 }
 

@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 
 from harness import BACKEND, LIMIT, build, check, daemon, vcuda
@@ -63,6 +64,22 @@ def nvml_processes():
         run_in(env, "lists", str(neighbour.pid))
         let_go(neighbour)
         let_go(stranger)
+
+
+def nvml_sessions():
+    """Sessions begin and end beside threads that ask, and beside forks."""
+    run_part(1, "sessions")
+
+
+def nvml_affinity():
+    """Processors near a device are those of its folder in /sys where it is a GPU of this machine, and all else."""
+    with daemon() as (_, env):
+        where = "here" if BACKEND == "cuda" else "elsewhere"
+        r = subprocess.run([build("test/local/nvml-parts"), "sysfs", where], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+        if r.returncode == 77:
+            print(r.stdout)
+            sys.exit(77)
+        check(r.returncode == 0, f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def nvml_quota():

@@ -11,6 +11,7 @@ static const struct {
 } parts[] = {
 	{"arguments", arguments, NULL}, {"handles", handles, NULL}, {"topology", topology, NULL}, {"busy", busy, NULL},
 	{"lists", NULL, lists},         {"quota", NULL, quota},     {"hold", NULL, hold},         {"host", NULL, host},
+	{"sessions", sessions, NULL},   {"sysfs", NULL, sysfs},
 };
 
 int main(int argc, char **argv)

@@ -16,6 +16,12 @@ void arguments(void);
 void handles(void);
 void topology(void);
 
+/* sessions.c */
+void sessions(void);
+
+/* sysfs.c: "here": the device is one of this machine; "elsewhere". */
+void sysfs(const char *where);
+
 /* work.c */
 void busy(void);
 void lists(const char *neighbour);
