@@ -15,6 +15,19 @@ static const struct softgpu_architecture architectures[] = {
 	{110, 90, 90, 90, 110, 0}, {120, 87, 87, 88, 120, 0}, {121, 88, 88, 88, 120, 0},
 };
 
+/* As NVIDIA's programming guides and cuda_occupancy.h have them. */
+static const struct softgpu_limits limits[] = {
+	/* from, shared memory, of a block, threads, blocks, registers, of a block */
+	{30, 48, 48, 2048, 16, 64, 64},    {32, 48, 48, 2048, 16, 64, 32},    {35, 48, 48, 2048, 16, 64, 64},
+	{37, 112, 48, 2048, 16, 128, 64},  {50, 64, 48, 2048, 32, 64, 64},    {52, 96, 48, 2048, 32, 64, 64},
+	{53, 64, 48, 2048, 32, 64, 32},    {60, 64, 48, 2048, 32, 64, 64},    {61, 96, 48, 2048, 32, 64, 64},
+	{62, 64, 48, 2048, 32, 64, 32},    {70, 96, 96, 2048, 32, 64, 64},    {75, 64, 64, 1024, 16, 64, 64},
+	{80, 164, 163, 2048, 32, 64, 64},  {86, 100, 99, 1536, 16, 64, 64},   {87, 164, 163, 1536, 16, 64, 64},
+	{88, 100, 99, 1536, 16, 64, 64},   {89, 100, 99, 1536, 24, 64, 64},   {90, 228, 227, 2048, 32, 64, 64},
+	{101, 228, 227, 1536, 24, 64, 64}, {103, 228, 227, 2048, 32, 64, 64}, {110, 228, 227, 1536, 24, 64, 64},
+	{120, 100, 99, 1536, 24, 64, 64},
+};
+
 /* The PTX version of each CUDA version, where it changed. */
 static const struct {
 	int cuda;
@@ -30,6 +43,20 @@ const struct softgpu_architecture *softgpu_architecture(unsigned number)
 		if (architectures[i].number == number)
 			return &architectures[i];
 	return NULL;
+}
+
+const struct softgpu_limits *softgpu_architecture_limits(unsigned number)
+{
+	size_t i = sizeof(limits) / sizeof(limits[0]) - 1;
+
+	while (i && limits[i].from > number)
+		i--;
+	return &limits[i];
+}
+
+unsigned softgpu_architecture_reserved_shared(unsigned number)
+{
+	return number >= 80 ? 1024 : 0;
 }
 
 static unsigned present_name(const struct softgpu_architecture *a)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's architectures: the one table from which follow the device's compute capability, the PTX that it takes, and
- * the names of architectures that programs make of the capability.
+ * NVIDIA's architectures: the table from which follow the device's compute capability, the PTX that it takes, and the
+ * names of architectures that programs make of the capability; and the table of their limits.
  *
  * A number is 120 for compute capability 12.0, for PTX's target sm_120 and for compute_120, which nvcc -arch=native,
  * NVRTC and Numba make of the capability. The functions are thread-safe.
@@ -24,8 +24,22 @@ struct softgpu_architecture {
 	uint16_t renamed; /* the name since CUDA 13.0; 0: the same */
 };
 
+/* Of a multiprocessor, and of a block that says first that it needs much shared memory. */
+struct softgpu_limits {
+	uint16_t from; /* the first architecture that has these */
+	uint16_t shared_kib, block_shared_kib;
+	uint16_t threads, blocks;
+	uint16_t registers_k, block_registers_k; /* 1024 registers */
+};
+
 /* NULL: no such architecture is known. The result is constant. */
 const struct softgpu_architecture *softgpu_architecture(unsigned number);
+
+/* Of an architecture from 30 on. One that is not known has those of the next older one. The result is constant. */
+const struct softgpu_limits *softgpu_architecture_limits(unsigned number);
+
+/* Bytes of shared memory that each block takes beside its own. */
+unsigned softgpu_architecture_reserved_shared(unsigned number);
 
 /* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Neither need be known. */
 bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix);

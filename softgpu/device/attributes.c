@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attributes of a device. Limits of launches are those of a present GPU, because programs expect them and they cost
- * nothing here. Attributes of features that the software GPU lacks are 0: clusters, shareable handles.
+ * The attributes of a device. Limits of launches are those of a GPU of its compute capability, which programs expect
+ * and NVIDIA's cuda_occupancy.h demands. Attributes of features that the software GPU lacks are 0: clusters, shareable
+ * handles.
  */
 #include "device/device.h"
 
@@ -19,21 +20,17 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(TOTAL_CONSTANT_MEMORY)] = 65536,
 	[A(WARP_SIZE)] = SOFTGPU_WARP,
 	[A(MAX_PITCH)] = SOFTGPU_MAX_PITCH,
-	[A(MAX_REGISTERS_PER_BLOCK)] = SOFTGPU_REGISTERS,
 	[A(TEXTURE_ALIGNMENT)] = 512,
 	[A(GPU_OVERLAP)] = 1,
 	[A(CAN_MAP_HOST_MEMORY)] = 1,
 	[A(SURFACE_ALIGNMENT)] = 512,
 	[A(CONCURRENT_KERNELS)] = 1,
-	[A(MAX_THREADS_PER_MULTIPROCESSOR)] = SOFTGPU_THREADS_PER_SM,
 	[A(ASYNC_ENGINE_COUNT)] = 2,
 	[A(UNIFIED_ADDRESSING)] = 1,
 	[A(TEXTURE_PITCH_ALIGNMENT)] = 32,
 	[A(STREAM_PRIORITIES_SUPPORTED)] = 1,
 	[A(GLOBAL_L1_CACHE_SUPPORTED)] = 1,
 	[A(LOCAL_L1_CACHE_SUPPORTED)] = 1,
-	[A(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)] = SOFTGPU_SHARED_PER_SM,
-	[A(MAX_REGISTERS_PER_MULTIPROCESSOR)] = SOFTGPU_REGISTERS,
 	[A(HOST_NATIVE_ATOMIC_SUPPORTED)] = 1,
 	[A(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)] = 2,
 	[A(COMPUTE_PREEMPTION_SUPPORTED)] = 1,
@@ -42,10 +39,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(CAN_USE_64_BIT_STREAM_MEM_OPS_V1)] = 1,
 	[A(CAN_USE_STREAM_WAIT_VALUE_NOR_V1)] = 1,
 	[A(COOPERATIVE_LAUNCH)] = 1,
-	[A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)] = SOFTGPU_SHARED_PER_BLOCK_OPTIN,
 	[A(HOST_REGISTER_SUPPORTED)] = 1,
-	[A(MAX_BLOCKS_PER_MULTIPROCESSOR)] = SOFTGPU_BLOCKS_PER_SM,
-	[A(RESERVED_SHARED_MEMORY_PER_BLOCK)] = SOFTGPU_SHARED_RESERVED,
 	[A(MEMORY_POOLS_SUPPORTED)] = 1,
 	[A(MEMPOOL_SUPPORTED_HANDLE_TYPES)] = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 	[A(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)] = 1,
@@ -138,10 +132,44 @@ CUresult softgpu_cuDeviceGetHostAtomicCapabilities(unsigned *capabilities, const
 	return CUDA_SUCCESS;
 }
 
+/* False: the attribute does not depend on the architecture's limits. */
+static bool find_limit(CUdevice_attribute attribute, int *value)
+{
+	const struct softgpu_device *d = softgpu_device();
+
+	switch (attribute) {
+	case A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN):
+		*value = (int)d->most_shared;
+		return true;
+	case A(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR):
+		*value = (int)d->sm_shared;
+		return true;
+	case A(RESERVED_SHARED_MEMORY_PER_BLOCK):
+		*value = (int)d->reserved_shared;
+		return true;
+	case A(MAX_THREADS_PER_MULTIPROCESSOR):
+		*value = (int)d->sm_threads;
+		return true;
+	case A(MAX_BLOCKS_PER_MULTIPROCESSOR):
+		*value = (int)d->sm_blocks;
+		return true;
+	case A(MAX_REGISTERS_PER_MULTIPROCESSOR):
+		*value = (int)d->sm_registers;
+		return true;
+	case A(MAX_REGISTERS_PER_BLOCK):
+		*value = (int)d->block_registers;
+		return true;
+	default:
+		return false;
+	}
+}
+
 CUresult softgpu_attribute(CUdevice_attribute attribute, CUdevice dev, int *value)
 {
 	if ((int)attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (find_limit(attribute, value))
+		return CUDA_SUCCESS;
 	switch (attribute) {
 	case A(PCI_BUS_ID):
 		*value = dev;

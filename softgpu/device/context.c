@@ -41,7 +41,6 @@ static void start(struct CUctx_st *c, unsigned int flags)
 		[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
 		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
 		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
-		[CU_LIMIT_SHMEM_SIZE] = SOFTGPU_SHARED_PER_BLOCK_OPTIN,
 	};
 
 	c->id = ++last_id;
@@ -54,6 +53,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	c->cache = CU_FUNC_CACHE_PREFER_NONE;
 	for (unsigned int i = 0; i < SOFTGPU_LIMITS; i++)
 		c->limits[i] = limits[i];
+	c->limits[CU_LIMIT_SHMEM_SIZE] = softgpu_device()->most_shared;
 	vcuda_list_init(&c->streams);
 	vcuda_list_init(&c->events);
 	vcuda_list_init(&c->owned);

@@ -133,6 +133,19 @@ static void choose_threads(void)
 		device.threads = MAX_WORKERS;
 }
 
+static void set_limits(void)
+{
+	const struct softgpu_limits *limits = softgpu_architecture_limits(device.architecture);
+
+	device.most_shared = (size_t)limits->block_shared_kib << 10;
+	device.sm_shared = (size_t)limits->shared_kib << 10;
+	device.reserved_shared = softgpu_architecture_reserved_shared(device.architecture);
+	device.sm_threads = limits->threads;
+	device.sm_blocks = limits->blocks;
+	device.sm_registers = (unsigned int)limits->registers_k << 10;
+	device.block_registers = (unsigned int)limits->block_registers_k << 10;
+}
+
 static void choose_compute(void)
 {
 	const char *text = getenv("VCUDA_CPU_COMPUTE");
@@ -260,6 +273,7 @@ static void choose(void)
 	choose_threads();
 	choose_block_memory();
 	choose_compute();
+	set_limits();
 	choose_time_limit();
 	choose_bounds();
 	check_compile();

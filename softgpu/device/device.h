@@ -15,12 +15,6 @@
 #define SOFTGPU_MAX_GRID_YZ 65535u
 #define SOFTGPU_WARP 32
 #define SOFTGPU_SHARED_PER_BLOCK 49152
-#define SOFTGPU_SHARED_PER_BLOCK_OPTIN 232448
-#define SOFTGPU_SHARED_PER_SM 233472
-#define SOFTGPU_SHARED_RESERVED 1024
-#define SOFTGPU_THREADS_PER_SM 2048
-#define SOFTGPU_BLOCKS_PER_SM 32
-#define SOFTGPU_REGISTERS 65536
 #define SOFTGPU_LOCAL_PER_THREAD (512u << 10)
 #define SOFTGPU_MAPPING (2u << 20) /* what a GPU maps memory in */
 #define SOFTGPU_MAX_1D 131072
@@ -59,6 +53,9 @@ struct softgpu_device {
 	uint64_t block_memory; /* bytes that the blocks at hand may have together */
 	unsigned int threads; /* workers, and multiprocessors */
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
+	/* Bytes of shared memory of a block that asks for it, of a multiprocessor, and taken by each block beside. */
+	size_t most_shared, sm_shared, reserved_shared;
+	unsigned int sm_threads, sm_blocks, sm_registers, block_registers;
 	int clock_khz;        /* 0: not known */
 	int cache_bytes;      /* the largest cache */
 	uint64_t time_limit_ns; /* of a kernel; 0: none */

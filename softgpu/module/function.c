@@ -130,7 +130,7 @@ CUresult softgpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribut
 {
 	switch (attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		if (value < 0 || (size_t)value + f->info->static_shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
+		if (value < 0 || (size_t)value + f->info->static_shared > softgpu_device()->most_shared)
 			return CUDA_ERROR_INVALID_VALUE;
 		f->max_dynamic = value;
 		return CUDA_SUCCESS;
@@ -211,21 +211,24 @@ static size_t blocks_by_memory(const struct CUfunc_st *f, unsigned int threads, 
 {
 	uint64_t own = f->info->local_bytes * (uint64_t)threads + shared;
 	uint64_t part = softgpu_device()->block_memory / 2 / softgpu_device()->threads;
+	size_t most = softgpu_device()->sm_blocks;
 
-	return own <= part / SOFTGPU_BLOCKS_PER_SM ? SOFTGPU_BLOCKS_PER_SM : own < part ? part / own : 1;
+	return own <= part / most ? most : own < part ? part / own : 1;
 }
 
 /* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
+	const struct softgpu_device *d = softgpu_device();
 	size_t warps = (threads + SOFTGPU_WARP - 1) / SOFTGPU_WARP, shared = f->info->static_shared + dynamic;
-	size_t blocks = least(SOFTGPU_BLOCKS_PER_SM, SOFTGPU_THREADS_PER_SM / (warps * SOFTGPU_WARP));
+	size_t registers = warps * SOFTGPU_WARP * (f->registers ? f->registers : 1);
+	size_t blocks = least(d->sm_blocks, d->sm_threads / (warps * SOFTGPU_WARP));
 
-	if (threads > max_threads(f) || shared > SOFTGPU_SHARED_PER_BLOCK_OPTIN)
+	if (threads > max_threads(f) || shared > d->most_shared)
 		return 0;
 	blocks = least(blocks, blocks_by_memory(f, threads, shared));
-	blocks = least(blocks, SOFTGPU_REGISTERS / (warps * SOFTGPU_WARP * (f->registers ? f->registers : 1)));
-	return least(blocks, SOFTGPU_SHARED_PER_SM / (shared + SOFTGPU_SHARED_RESERVED));
+	blocks = least(blocks, d->sm_registers / registers);
+	return shared + d->reserved_shared ? least(blocks, d->sm_shared / (shared + d->reserved_shared)) : blocks;
 }
 
 CUresult softgpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
@@ -239,7 +242,7 @@ CUresult softgpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBl
 	if (!numBlocks || blockSize <= 0 || (flags & ~(unsigned int)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	/* Larger than any device's; kept from overflowing the sum. */
-	dynamicSMemSize = least(dynamicSMemSize, SOFTGPU_SHARED_PER_SM);
+	dynamicSMemSize = least(dynamicSMemSize, softgpu_device()->sm_shared);
 	*numBlocks = (int)softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, dynamicSMemSize);
 	return softgpu_leave(CUDA_SUCCESS);
 }
@@ -257,8 +260,8 @@ CUresult softgpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
 	    softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	taken = f->info->static_shared;
-	each = least(SOFTGPU_SHARED_PER_SM / (size_t)numBlocks - SOFTGPU_SHARED_RESERVED,
-		     SOFTGPU_SHARED_PER_BLOCK_OPTIN);
+	each = least(softgpu_device()->sm_shared / (size_t)numBlocks - softgpu_device()->reserved_shared,
+		     softgpu_device()->most_shared);
 	*dynamicSmemSize = each > taken ? each - taken : 0;
 	return softgpu_leave(CUDA_SUCCESS);
 }

@@ -131,8 +131,7 @@ static void test_cooperative(void **state)
 	}
 }
 
-/* All that a block can have, if the function says so first: 227 KiB, of which each byte is there and the next is not.
- */
+/* All that a block can have, if the function says so first: 99 KiB, of which each byte is there and the next is not. */
 static void test_dynamic_shared(void **state)
 {
 	static const char text[] =
@@ -158,7 +157,7 @@ static void test_dynamic_shared(void **state)
 		cuda->cuDeviceGetAttribute((int *)&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0),
 		CUDA_SUCCESS);
 	assert_int_equal(usual, 48 << 10);
-	assert_int_equal(most, 227 << 10);
+	assert_int_equal(most, 99 << 10);
 	assert_int_equal(cuda->cuModuleLoadData(&module, text), CUDA_SUCCESS);
 	f = function(module, "last");
 	at = usual - 4;
