@@ -28,6 +28,7 @@ enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 
 #define VCUDA_PROFILE_CALLS 1u         /* enter(), leave() and call() */
 #define VCUDA_PROFILE_WORK 2u          /* work(); needs the calls */
 #define VCUDA_PROFILE_RUNTIME_CALLS 4u /* the calls of NVIDIA's runtime, too */
+#define VCUDA_PROFILE_MARKERS 8u       /* marker() */
 
 /* The sink's own words. They are set in enter() or leave(), and go with the call's note and its work. */
 struct vcuda_profile_tags {
@@ -104,15 +105,28 @@ struct vcuda_profile_work {
 	uint64_t graph; /* of a graph launch */
 };
 
+enum vcuda_profile_marker_kind { VCUDA_PROFILE_BEGIN, VCUDA_PROFILE_END, VCUDA_PROFILE_MOMENT };
+
+/* The begin or end of a range of NVTX, or a mark. */
+struct vcuda_profile_marker {
+	enum vcuda_profile_marker_kind kind;
+	uint32_t number;    /* of the range or mark; not 0 */
+	uint64_t time;      /* ns of the guest's monotonic clock */
+	const char *name;   /* lives as long as the call. NULL: there was no memory */
+	const char *domain; /* lives as long as the process. NULL: the default domain */
+};
+
 /*
- * enter() and leave() run in the thread that makes the call, and may make calls. The other functions run in one thread
- * at a time, and make none. Any function may be called after detach() until the calls that were under way have ended.
+ * enter(), leave() and marker() run in the thread that makes the call, with no lock of the recorder held, and may make
+ * calls. The other functions run in one thread at a time, and make none. Any function may be called after detach()
+ * until the calls that were under way have ended.
  */
 struct vcuda_profile_sink {
 	void (*enter)(struct vcuda_profile_site *site);
 	void (*leave)(struct vcuda_profile_site *site);
 	void (*call)(const struct vcuda_profile_note *note);
 	void (*work)(const struct vcuda_profile_work *work);
+	void (*marker)(const struct vcuda_profile_marker *marker);
 	/* All that is known now has been told. No lock of the recorder is held. */
 	void (*round)(void);
 	/* Notes or work were lost; so many more than the last time. */
@@ -145,6 +159,11 @@ struct vcuda_profile_table {
 	/* NULL: there is no such device. Lives as long as the process. */
 	const vcuda_device_info *(*device_info)(CUdevice device);
 	CUresult (*device_attribute)(CUdevice device, CUdevice_attribute attribute, int *value);
+	/*
+	 * NVTX's functions of the program tell the recorder from now on. `table_of`: NVTX's argument of
+	 * InitializeInjectionNvtx2(). False: NVTX is another version.
+	 */
+	bool (*observe_ranges)(const void *(*table_of)(uint32_t));
 	/* Before cuInit() and in a forked child the driver's functions give CUDA_ERROR_NOT_INITIALIZED. */
 	bool (*is_open)(void);
 };

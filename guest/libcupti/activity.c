@@ -14,8 +14,8 @@
 	(1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2 | 1ull << CUPTI_KIND_MEMSET |                          \
 	 1ull << CUPTI_KIND_KERNEL | 1ull << CUPTI_KIND_DRIVER | 1ull << CUPTI_KIND_RUNTIME |                          \
 	 1ull << CUPTI_KIND_DEVICE | 1ull << CUPTI_KIND_CONTEXT | 1ull << CUPTI_KIND_CONCURRENT_KERNEL |               \
-	 1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_CUDA_EVENT | 1ull << CUPTI_KIND_STREAM |                     \
-	 1ull << CUPTI_KIND_SYNCHRONIZATION | 1ull << CUPTI_KIND_EXTERNAL_CORRELATION |                                \
+	 1ull << CUPTI_KIND_MARKER | 1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_CUDA_EVENT |                     \
+	 1ull << CUPTI_KIND_STREAM | 1ull << CUPTI_KIND_SYNCHRONIZATION | 1ull << CUPTI_KIND_EXTERNAL_CORRELATION |    \
 	 1ull << CUPTI_KIND_GRAPH_TRACE)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,7 +50,7 @@ bool cupti_activity_has_calls(uint32_t domain)
 
 bool cupti_activity_is_any_on(void)
 {
-	return atomic_load(&kinds) || cupti_activity_has_calls(CUPTI_DOMAIN_DRIVER) ||
+	return atomic_load(&kinds) & ~(1ull << CUPTI_KIND_MARKER) || cupti_activity_has_calls(CUPTI_DOMAIN_DRIVER) ||
 	       cupti_activity_has_calls(CUPTI_DOMAIN_RUNTIME);
 }
 

@@ -42,6 +42,7 @@ enum cupti_kind {
 	CUPTI_KIND_DEVICE = 8,
 	CUPTI_KIND_CONTEXT = 9,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
+	CUPTI_KIND_MARKER = 12,
 	CUPTI_KIND_OVERHEAD = 17,
 	CUPTI_KIND_MEMCPY2 = 22,
 	CUPTI_KIND_CUDA_EVENT = 36,
@@ -73,6 +74,7 @@ enum { CUPTI_API_CUDA = 1 };
 enum { CUPTI_STREAM_DEFAULT = 1, CUPTI_STREAM_NON_BLOCKING = 2 };
 enum { CUPTI_OVERHEAD_BUFFER_FLUSH = 1 << 16 };
 enum { CUPTI_OBJECT_THREAD = 2 };
+enum { CUPTI_FLAG_MARKER_INSTANTANEOUS = 1, CUPTI_FLAG_MARKER_START = 2, CUPTI_FLAG_MARKER_END = 4 };
 
 enum cupti_synchronization {
 	CUPTI_SYNC_EVENT = 1,
@@ -311,6 +313,15 @@ struct cupti_overhead_record {
 	uint64_t start, end;
 	uint32_t correlation, reserved;
 	void *data;
+} CUPTI_RECORD;
+
+struct cupti_marker_record {
+	uint32_t kind;
+	uint32_t flags;
+	uint64_t time;
+	uint32_t id, object_kind;
+	uint32_t process, thread, unused, padding;
+	const char *name, *domain;
 } CUPTI_RECORD;
 
 struct cupti_graph_record {

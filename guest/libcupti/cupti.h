@@ -25,6 +25,9 @@ const struct vcuda_profile_table *cupti_recorder(void);
 /* The same once cupti_recorder() has succeeded, else NULL. */
 const struct vcuda_profile_table *cupti_recorder_attached(void);
 
+/* The recorder, to which the library need not be attached. NULL: there is none. */
+const struct vcuda_profile_table *cupti_recorder_find(void);
+
 /* The recorder tells what kinds and callbacks want now. */
 void cupti_recorder_watch(void);
 
@@ -94,6 +97,7 @@ void cupti_buffer_forget(void);
 
 /* Whether records of a kind are made. */
 bool cupti_activity_is_on(uint32_t kind);
+/* Whether calls or work have records. */
 bool cupti_activity_is_any_on(void);
 
 /* Whether any call of the domain has records. */
@@ -128,6 +132,15 @@ void cupti_record_flush(uint64_t start);
 void cupti_record_forget(void);
 /* The same in a forked child, whose parent's threads may have held locks. */
 void cupti_record_fork(void);
+
+/* Calls the client, for a buffer. */
+void cupti_record_marker(const struct vcuda_profile_marker *marker);
+
+/* ---- texts.c ---- */
+
+/* A copy that lives as long as the process; the same for the same text. NULL: of NULL, or there is no memory. */
+const char *cupti_text_keep(const char *text);
+void cupti_text_fork(void);
 
 /* ---- pieces.c ---- */
 

@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVTX may be told to load this library as its tool. The tool for that is libcuda.so.1 (guest/libcuda/trace/nvtx.c). */
+/*
+ * NVTX loads the library that NVTX_INJECTION64_PATH names. Its functions tell the recorder of libcuda.so.1 then, which
+ * tells us (guest/libcuda/trace/nvtx.c).
+ */
 #include "cupti.h"
 
 #include "common/log.h"
 
-static int refuse(void)
+/* NVTX of version 3 calls it. 0 is a failure: NVTX records nothing in this process. */
+CUPTI_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))
 {
-	vcuda_log("libcupti: ranges of NVTX are not recorded: NVTX_INJECTION64_PATH=libcuda.so.1 records them in "
-		  "profiles");
+	const struct vcuda_profile_table *recorder = cupti_recorder_find();
+
+	return recorder && recorder->observe_ranges(table_of);
+}
+
+static int refuse(const char *what)
+{
+	vcuda_log("libcupti: %s of NVTX are not supported", what);
 	return 0;
 }
 
-/* NVTX takes 0 for a failure. */
 CUPTI_EXPORT int InitializeInjectionNvtx(const void *table)
 {
 	(void)table;
-	return refuse();
-}
-
-CUPTI_EXPORT int InitializeInjectionNvtx2(const void *table)
-{
-	(void)table;
-	return refuse();
+	return refuse("versions before 3");
 }
 
 CUPTI_EXPORT int InitializeInjectionNvtxExtension(const void *table)
 {
 	(void)table;
-	return refuse();
+	return refuse("extensions");
 }

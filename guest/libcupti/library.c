@@ -114,6 +114,7 @@ static const struct vcuda_profile_sink sink = {
 	.leave = leave,
 	.call = cupti_record_call,
 	.work = cupti_record_work,
+	.marker = cupti_record_marker,
 	.round = round_ends,
 	.lost = cupti_buffer_drop,
 };
@@ -125,6 +126,7 @@ static void forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	cupti_record_fork();
+	cupti_text_fork();
 	cupti_buffer_forget();
 	cupti_clock_forget();
 	cupti_pieces_forget();
@@ -149,7 +151,7 @@ __attribute__((constructor)) static void observe_forks(void)
 	pthread_atfork(NULL, NULL, forget);
 }
 
-static const struct vcuda_profile_table *find_table(void)
+const struct vcuda_profile_table *cupti_recorder_find(void)
 {
 	static const uint8_t bytes[] = VCUDA_PROFILE_TABLE_UUID;
 	CUresult (*get_table)(const void **, const CUuuid *) = NULL;
@@ -173,7 +175,7 @@ static const struct vcuda_profile_table *find_table(void)
 
 static const struct vcuda_profile_table *attach(void)
 {
-	const struct vcuda_profile_table *table = find_table();
+	const struct vcuda_profile_table *table = cupti_recorder_find();
 	int error = table ? table->attach(&sink) : 0;
 
 	if (error)
@@ -218,6 +220,8 @@ void cupti_recorder_watch(void)
 		what |= VCUDA_PROFILE_RUNTIME_CALLS;
 	if (cupti_activity_is_any_on())
 		what |= VCUDA_PROFILE_WORK;
+	if (cupti_activity_is_on(CUPTI_KIND_MARKER))
+		what |= VCUDA_PROFILE_MARKERS;
 	if (table)
 		table->watch(what);
 }

@@ -266,6 +266,39 @@ void cupti_record_flush(uint64_t start)
 	cupti_buffer_add(&r);
 }
 
+static uint32_t marker_flag(enum vcuda_profile_marker_kind kind)
+{
+	switch (kind) {
+	case VCUDA_PROFILE_BEGIN:
+		return CUPTI_FLAG_MARKER_START;
+	case VCUDA_PROFILE_END:
+		return CUPTI_FLAG_MARKER_END;
+	case VCUDA_PROFILE_MOMENT:
+		return CUPTI_FLAG_MARKER_INSTANTANEOUS;
+	}
+	return 0;
+}
+
+void cupti_record_marker(const struct vcuda_profile_marker *m)
+{
+	const struct cupti_marker_record r = {
+		.kind = CUPTI_KIND_MARKER,
+		.flags = marker_flag(m->kind),
+		.time = m->time,
+		.id = m->number,
+		.object_kind = CUPTI_OBJECT_THREAD,
+		.process = (uint32_t)getpid(),
+		.thread = (uint32_t)gettid(),
+		.name = m->kind == VCUDA_PROFILE_END ? NULL : cupti_text_keep(m->name),
+		.domain = m->domain,
+	};
+
+	if (!cupti_activity_is_on(CUPTI_KIND_MARKER))
+		return;
+	cupti_buffer_prepare();
+	cupti_buffer_add(&r);
+}
+
 /* ---- work of the device ---- */
 
 static uint32_t kernel_kind(uint64_t wanted)

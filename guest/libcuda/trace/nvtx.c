@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVTX ranges and marks of the program, for profiles (profile.h) and for lines of calls (trace.h). NVTX is a set of
- * headers: each library that uses them looks for a tool in the file that NVTX_INJECTION64_PATH names, and calls its
- * InitializeInjectionNvtx2(). `vcuda run` names this library there. The layouts are those of NVTX version 3.
+ * NVTX ranges and marks of the program, for profiles and sinks (profile.h) and for lines of calls (trace.h). NVTX is a
+ * set of headers: each library that uses them looks for a tool in the file that NVTX_INJECTION64_PATH names, and calls
+ * its InitializeInjectionNvtx2(). `vcuda run` names this library there. The layouts are those of NVTX version 3.
  *
  * All functions are for any thread. What is named or registered stays until the process ends.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -76,6 +77,7 @@ static __thread struct {
 		const void *domain; /* NULL: none */
 		uint64_t start;
 		char *name;
+		uint32_t number;
 	} * all;
 	unsigned int count, room;
 } stack;
@@ -155,11 +157,35 @@ static void tell(const char *what, const char *name)
 	libcuda_hook_note("nvtx %s \"%s\"", what, shown);
 }
 
+/* Of ranges and marks so far. */
+static _Atomic uint32_t numbers;
+
+/* 0 is no number. */
+static uint32_t next_number(void)
+{
+	uint32_t number = ++numbers;
+
+	return number ? number : ++numbers;
+}
+
+static void tell_sink(enum vcuda_profile_marker_kind kind, uint32_t number, uint64_t time, const char *name,
+		      const char *domain)
+{
+	const struct vcuda_profile_sink *sink =
+		libcuda_profile_watched() & VCUDA_PROFILE_MARKERS ? libcuda_profile_sink() : NULL;
+
+	if (sink)
+		sink->marker(&(struct vcuda_profile_marker){kind, number, time, name, domain});
+}
+
 static void mark(const void *domain, char *name)
 {
+	uint64_t now = vcuda_now_ns();
+
 	tell("mark", name);
+	tell_sink(VCUDA_PROFILE_MOMENT, next_number(), now, name, domain);
 	libcuda_profile_add_range(&(struct libcuda_profile_range){
-		.kind = LIBCUDA_PROFILE_MARK, .start = vcuda_now_ns(), .name = name, .domain = domain});
+		.kind = LIBCUDA_PROFILE_MARK, .start = now, .name = name, .domain = domain});
 }
 
 /* Ranges that were started. Their ids are numbers: a program may end one twice. */
@@ -168,6 +194,7 @@ struct started {
 	const void *domain;
 	uint64_t start;
 	char *name;
+	uint32_t number;
 	struct started *next;
 };
 
@@ -185,16 +212,18 @@ static struct started **bucket_of(uint64_t id)
 static uint64_t start(const void *domain, char *name)
 {
 	struct started *range = malloc(sizeof(*range));
-	uint64_t id;
+	uint64_t id, now = vcuda_now_ns();
+	uint32_t number = next_number();
 
 	tell("start", name);
 	if (!range) {
 		free(name);
 		return 0;
 	}
+	tell_sink(VCUDA_PROFILE_BEGIN, number, now, name, domain);
 	pthread_mutex_lock(&started.lock);
 	id = ++started.last_id;
-	*range = (struct started){id, domain, vcuda_now_ns(), name, *bucket_of(id)};
+	*range = (struct started){id, domain, now, name, number, *bucket_of(id)};
 	*bucket_of(id) = range;
 	pthread_mutex_unlock(&started.lock);
 	return id;
@@ -218,13 +247,15 @@ static struct started *take_started(uint64_t id)
 static void end(uint64_t id)
 {
 	struct started *range = take_started(id);
+	uint64_t now = vcuda_now_ns();
 
 	if (!range)
 		return;
 	tell("end", range->name);
+	tell_sink(VCUDA_PROFILE_END, range->number, now, range->name, range->domain);
 	libcuda_profile_add_range(&(struct libcuda_profile_range){.kind = LIBCUDA_PROFILE_STARTED,
 								  .start = range->start,
-								  .ns = vcuda_now_ns() - range->start,
+								  .ns = now - range->start,
 								  .name = range->name,
 								  .domain = range->domain});
 	free(range);
@@ -244,6 +275,8 @@ static int push(const void *domain, char *name)
 {
 	int level = level_of(domain);
 	struct pushed *more = stack.all;
+	uint32_t number;
+	uint64_t now;
 
 	tell("push", name);
 	if (stack.count == stack.room) {
@@ -255,12 +288,16 @@ static int push(const void *domain, char *name)
 		stack.all = more;
 		stack.room = 2 * stack.room + 16;
 	}
-	stack.all[stack.count++] = (struct pushed){domain, vcuda_now_ns(), name};
+	now = vcuda_now_ns();
+	number = next_number();
+	stack.all[stack.count++] = (struct pushed){domain, now, name, number};
+	tell_sink(VCUDA_PROFILE_BEGIN, number, now, name, domain);
 	return level;
 }
 
 static int pop(const void *domain)
 {
+	uint64_t now = vcuda_now_ns();
 	unsigned int i = stack.count;
 	struct pushed range;
 
@@ -272,9 +309,10 @@ static int pop(const void *domain)
 	memmove(&stack.all[i - 1], &stack.all[i], (stack.count - i) * sizeof(*stack.all));
 	stack.count--;
 	tell("pop", range.name);
+	tell_sink(VCUDA_PROFILE_END, range.number, now, range.name, domain);
 	libcuda_profile_add_range(&(struct libcuda_profile_range){.kind = LIBCUDA_PROFILE_PUSHED,
 								  .start = range.start,
-								  .ns = vcuda_now_ns() - range.start,
+								  .ns = now - range.start,
 								  .name = range.name,
 								  .domain = range.domain});
 	if (!stack.count) {
@@ -422,17 +460,14 @@ static void forget_lock(void)
 	pthread_mutex_init(&started.lock, NULL);
 }
 
-/* NVTX calls this. `table_of` gives a table of the program's library. Returns 0 where nothing is recorded. */
-int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t));
-
-VCUDA_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))
+bool libcuda_ranges_observe(const void *(*table_of)(uint32_t))
 {
 	const struct callbacks *callbacks = table_of(TABLE_CALLBACKS);
 
-	if (!callbacks || callbacks->bytes < sizeof(*callbacks) || !(libcuda_hook_note || libcuda_profile_has_file()))
-		return 0;
+	if (!callbacks || callbacks->bytes < sizeof(*callbacks))
+		return false;
 	pthread_atfork(NULL, NULL, forget_lock);
 	subscribe(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(*core));
 	subscribe(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(*core2));
-	return 1;
+	return true;
 }

@@ -127,7 +127,7 @@ static void note(uint64_t seq, const struct client_call *call)
 	struct libcuda_profile_command command;
 	struct vcuda_profile_work *w = &command.work;
 
-	if (!libcuda_profile_has_file() && !libcuda_profile_watched())
+	if (!libcuda_profile_has_file() && !(libcuda_profile_watched() & VCUDA_PROFILE_WORK))
 		return;
 	if (!describe(&command, call->request->op, call->request->arguments))
 		return;

@@ -28,7 +28,7 @@ uint32_t libcuda_profile_watched(void)
 
 bool libcuda_profile_is_on(void)
 {
-	return libcuda_profile_has_file() || libcuda_profile_watched();
+	return libcuda_profile_has_file() || libcuda_profile_watched() & VCUDA_PROFILE_CALLS;
 }
 
 /* ---- calls ---- */
@@ -64,7 +64,7 @@ bool libcuda_profile_enter_site(struct libcuda_profile_entered *e)
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
-	e->sink = libcuda_profile_watched() ? libcuda_profile_sink() : NULL;
+	e->sink = libcuda_profile_watched() & VCUDA_PROFILE_CALLS ? libcuda_profile_sink() : NULL;
 	if (!e->sink)
 		return false;
 	e->before = thread->recorded;
@@ -178,7 +178,9 @@ static void change(uint32_t what)
 
 static void watch(uint32_t what)
 {
-	libcuda_profile_change(change, what ? what | VCUDA_PROFILE_CALLS : 0);
+	bool wants_calls = what & (VCUDA_PROFILE_WORK | VCUDA_PROFILE_RUNTIME_CALLS);
+
+	libcuda_profile_change(change, what | (wants_calls ? VCUDA_PROFILE_CALLS : 0));
 }
 
 static void detach(void)
@@ -254,6 +256,7 @@ const struct vcuda_profile_table libcuda_profile_table = {
 	.detach = detach,
 	.watch = watch,
 	.flush = libcuda_profile_flush,
+	.observe_ranges = libcuda_ranges_observe,
 	.context_number = context_number,
 	.context_device = context_device,
 	.stream_number = stream_number,

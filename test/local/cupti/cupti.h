@@ -125,5 +125,6 @@ void test_unsubscribing(void);
 void test_flush(void);
 void test_long_call(void);
 void test_lost(void);
+void test_markers(void);
 
 #endif

@@ -27,7 +27,7 @@ RELEASES = [
 RECORDS = {
     "kernel": "Kernel", "memcpy": "Memcpy", "peer": "MemcpyPtoP", "memset": "Memset", "api": "API", "external": "ExternalCorrelation",
     "device": "Device", "context": "Context", "stream": "Stream", "synchronization": "Synchronization", "event": "CudaEvent",
-    "overhead": "Overhead", "graph": "GraphTrace",
+    "overhead": "Overhead", "graph": "GraphTrace", "marker": "Marker",
 }
 OTHERS = {"cupti_callback_data": "CUpti_CallbackData", "cupti_resource_data": "CUpti_ResourceData",
           "cupti_synchronize_data": "CUpti_SynchronizeData"}
@@ -121,6 +121,8 @@ def check_numbers(label, release, include):
     names |= {f"CUPTI_MEMORY_{n}": f"CUPTI_ACTIVITY_MEMORY_KIND_{n}" for n in ("PAGEABLE", "PINNED", "DEVICE", "ARRAY")}
     names |= {"CUPTI_OVERHEAD_BUFFER_FLUSH": "CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH", "CUPTI_CHANNEL_COPY": "CUPTI_CHANNEL_TYPE_ASYNC_MEMCPY",
               "CUPTI_CHANNEL_COMPUTE": "CUPTI_CHANNEL_TYPE_COMPUTE", "CUPTI_FLAG_ASYNC": "CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC",
+              "CUPTI_FLAG_MARKER_INSTANTANEOUS": "CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS", "CUPTI_FLAG_MARKER_START": "CUPTI_ACTIVITY_FLAG_MARKER_START",
+              "CUPTI_FLAG_MARKER_END": "CUPTI_ACTIVITY_FLAG_MARKER_END",
               "CUPTI_FLAG_FLUSH_FORCED": "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED", "CUPTI_SYNC_NONE": "CUPTI_SYNCHRONIZATION_INVALID_VALUE"}
     show = "".join
     ours = ask(f'#include "{OURS}"', [f"-DLIBCUPTI={release}", f"-I{PROJECT}"], show(f'printf("%lu\\n", (unsigned long){n});\n' for n in names))
