@@ -46,7 +46,7 @@ static void test_table(void **state)
 		/* The rows are those of architectures, and each architecture of a row begins or continues it. */
 		assert_non_null(softgpu_architecture(l->from));
 		assert_true(l->block_shared_kib >= 48 &&
-			    ((unsigned int)l->block_shared_kib << 10) + reserved <= l->shared_kib << 10);
+			    ((unsigned int)l->block_shared_kib << 10) + reserved <= (unsigned int)l->shared_kib << 10);
 		assert_true(l->threads >= 1024 && l->threads % 32 == 0 && l->blocks * 32 <= l->threads);
 		assert_true(l->block_registers_k <= l->registers_k && l->block_registers_k >= 32);
 		before = l;
