@@ -63,6 +63,7 @@ struct vcuda_profile_note {
 	uint32_t pieces; /* so many commands with `is_piece` have its number */
 	int32_t tid, result;
 	uint64_t event; /* handle of the event that the call names; 0: none */
+	bool is_inner;  /* a call of the driver within one of the runtime */
 	struct vcuda_profile_tags tags;
 };
 

@@ -141,6 +141,16 @@ static void add_externals(const struct vcuda_profile_note *note)
 	}
 }
 
+/*
+ * NVIDIA's library has no records of the driver's calls within a call of the runtime, and none of cuGetProcAddress()
+ * (asked on an H200, CUPTI 13.0).
+ */
+static bool has_record(const struct vcuda_profile_note *note, const char *name)
+{
+	return is_wanted(note->tags.wanted, CUPTI_KIND_DRIVER) && !note->is_inner &&
+	       !cupti_is_function(name, "cuGetProcAddress");
+}
+
 static void add_call(const struct vcuda_profile_note *note, uint32_t number)
 {
 	const struct cupti_api_record r = {
@@ -198,11 +208,11 @@ static void add_event(const struct vcuda_profile_note *note)
 
 static enum cupti_synchronization type_of(const char *name)
 {
-	if (cupti_is_function(name, "cuEventSynchronize"))
+	if (cupti_is_function(name, "cuEventSynchronize") || cupti_is_function(name, "cuEventQuery"))
 		return CUPTI_SYNC_EVENT;
 	if (cupti_is_function(name, "cuStreamWaitEvent"))
 		return CUPTI_SYNC_STREAM_WAIT_EVENT;
-	if (cupti_is_function(name, "cuStreamSynchronize"))
+	if (cupti_is_function(name, "cuStreamSynchronize") || cupti_is_function(name, "cuStreamQuery"))
 		return CUPTI_SYNC_STREAM;
 	return cupti_is_function(name, "cuCtxSynchronize") ? CUPTI_SYNC_CONTEXT : 0;
 }
@@ -240,7 +250,7 @@ void cupti_record_call(const struct vcuda_profile_note *note)
 	}
 	if (note->pieces)
 		cupti_pieces_end(note);
-	if (is_wanted(note->tags.wanted, CUPTI_KIND_DRIVER))
+	if (has_record(note, name))
 		add_call(note, number);
 	if (is_wanted(note->tags.wanted, CUPTI_KIND_CUDA_EVENT) && note->event && !note->result &&
 	    (cupti_is_function(name, "cuEventRecord") || cupti_is_function(name, "cuEventRecordWithFlags")))

@@ -83,6 +83,7 @@ bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *r
 {
 	struct libcuda_thread *thread = libcuda_thread();
 
+	note->is_inner = e->before.correlation;
 	note->copy = thread->recorded.copy;
 	note->pieces = thread->recorded.pieces;
 	thread->recorded = e->before;
