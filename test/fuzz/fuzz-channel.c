@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 /* The file itself: what it does with one request has no other name. */
+#include "host/worker/process/channel-request.c"
 #include "host/worker/process/channel.c"
 
 #define RAM_BYTES (8u << 20)
@@ -163,27 +164,27 @@ static void read_answer(void)
 	struct iovec iov = {&m, sizeof(m)};
 	struct msghdr h = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	struct request q = {.fd_count = 0};
+	struct worker_request q = {.fd_count = 0};
 
 	require(recvmsg(peer, &h, MSG_CMSG_CLOEXEC) == sizeof(m));
 	take_fds(&q, &h);
-	close_fds(&q);
+	worker_request_close_fds(&q);
 }
 
 static void answer_one(void)
 {
-	static struct request q;
+	static struct worker_request q;
 	bool replied = false;
 	int err;
 
-	require(receive(&q) == 1);
+	require(worker_request_receive(&q) == 1);
 	err = serve_request(&session, &q, &replied);
 	if (!replied)
-		reply(&q, err, NULL, 0);
-	close_fds(&q);
+		worker_request_reply(&q, err, NULL, 0);
+	worker_request_close_fds(&q);
 }
 
-static void end_session(const struct request *mapped, unsigned int count)
+static void end_session(const struct worker_request *mapped, unsigned int count)
 {
 	uint64_t at = (uint64_t)(uintptr_t)session.shm;
 	bool own = at >= WORKER_ARENA_END && at < WORKER_ARENA_END + WORKER_OWN_AREAS * WORKER_OWN_BYTES;
@@ -193,13 +194,13 @@ static void end_session(const struct request *mapped, unsigned int count)
 	if (session.shm)
 		munmap(session.shm, own ? WORKER_OWN_BYTES : channel.local ? VCUDA_SHM_BYTES : MAX_SHARED_BYTES);
 	worker_mappings_destroy(session.mappings);
-	close_fds(&attached);
+	worker_request_close_fds(&attached);
 	channel.ram_count = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	static struct request mapped[MOST_MESSAGES];
+	static struct worker_request mapped[MOST_MESSAGES];
 	struct bytes in = {data + 1, data + bytes};
 	unsigned int count = 0, before;
 	int err;

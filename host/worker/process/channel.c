@@ -20,6 +20,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "process/channel-request.h"
 #include "process/channel-serve.h"
 #include "protocol/control.h"
 #include "protocol/ipc/layout.h"
@@ -37,14 +38,6 @@
 #include "process/worker.h"
 #include "sandbox/sandbox.h"
 
-/* One request as it arrived. Descriptors that the handler does not take are closed. */
-struct request {
-	struct vcuda_channel_message m;
-	struct vcuda_channel_extent extents[VCUDA_CHANNEL_MAX_EXTENTS];
-	int fds[VCUDA_CHANNEL_MAX_FDS];
-	unsigned int fd_count;
-};
-
 /* virtio: the RAM regions by number. Kept open: mappings are mapped from them. */
 static struct {
 	bool local, resumed;
@@ -54,91 +47,6 @@ static struct {
 	_Atomic bool detached;        /* the peer may hang up */
 	_Atomic uint32_t connections; /* that have come in place of the first one; a futex */
 } channel;
-
-static void close_fds(struct request *q)
-{
-	for (unsigned int i = 0; i < q->fd_count; i++)
-		close(q->fds[i]);
-	q->fd_count = 0;
-}
-
-static void take_fds(struct request *q, struct msghdr *h)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (q->fd_count < VCUDA_CHANNEL_MAX_FDS)
-				q->fds[q->fd_count++] = fd;
-			else
-				close(fd);
-		}
-	}
-}
-
-/* 1: a whole request; 0: the peer hung up; -errno. */
-static int receive(struct request *q)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov[2] = {{&q->m, sizeof(q->m)}, {q->extents, sizeof(q->extents)}};
-	struct msghdr h = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
-	ssize_t n;
-
-	q->fd_count = 0;
-	do {
-		n = recvmsg(VCUDA_CHANNEL_FD, &h, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		return 0;
-	if (n < 0)
-		return -errno;
-	take_fds(q, &h);
-	if (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)n < sizeof(q->m) || q->m.extents > VCUDA_CHANNEL_MAX_EXTENTS ||
-	    (size_t)n != sizeof(q->m) + q->m.extents * sizeof(q->extents[0])) {
-		close_fds(q);
-		return -EPROTO;
-	}
-	return 1;
-}
-
-static void reply(const struct request *q, int status, const int *fds, unsigned int fd_count)
-{
-	struct vcuda_channel_message m = {
-		.type = q->m.type,
-		.cookie = q->m.cookie,
-		.status = status,
-		.major = VCUDA_PROTOCOL_MAJOR,
-		.minor = VCUDA_PROTOCOL_MINOR,
-		.pid = (uint32_t)getpid(),
-	};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 2)];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {&m, sizeof(m)};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (fd_count) {
-		struct cmsghdr *c = &control.align;
-
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
-		memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
-	}
-	if (sendmsg(VCUDA_CHANNEL_FD, &h, MSG_NOSIGNAL) < 0 && errno != EPIPE)
-		vcuda_log("cannot answer on the control channel: %s", strerror(errno));
-}
 
 /* A memfd of `length` zeroed bytes that neither side can shrink under the other. */
 static int sealed_memfd(const char *name, uint64_t length)
@@ -155,11 +63,11 @@ static int sealed_memfd(const char *name, uint64_t length)
 }
 
 /* In place of what the guest process may have sent. */
-static int make_shared_area(struct request *q)
+static int make_shared_area(struct worker_request *q)
 {
 	int shm = sealed_memfd("vcuda-shared", VCUDA_SHM_BYTES), doorbell = shm < 0 ? shm : eventfd(0, EFD_CLOEXEC);
 
-	close_fds(q);
+	worker_request_close_fds(q);
 	if (shm < 0)
 		return shm;
 	q->fds[q->fd_count++] = shm;
@@ -209,7 +117,7 @@ static bool wait_for_connection(uint32_t number)
 }
 
 /* The shared area and doorbell are ours; the guest process gets descriptors of both. */
-static int attach_local(struct worker_session *s, struct request *q)
+static int attach_local(struct worker_session *s, struct worker_request *q)
 {
 	int err = channel.resumed ? 0 : make_shared_area(q);
 	void *place;
@@ -237,7 +145,7 @@ static int attach_local(struct worker_session *s, struct request *q)
 _Static_assert(MAX_SHARED_BYTES <= WORKER_OWN_BYTES && VCUDA_SHM_BYTES <= WORKER_OWN_BYTES, "it fits its place");
 
 /* Runs of guest RAM as the mapping code wants them. vcudad has checked them against the regions' sizes. */
-static int translate(const struct request *q, struct worker_mapping_extent *to, uint64_t *bytes)
+static int translate(const struct worker_request *q, struct worker_mapping_extent *to, uint64_t *bytes)
 {
 	*bytes = 0;
 	for (unsigned int i = 0; i < q->m.extents; i++) {
@@ -254,7 +162,7 @@ static int translate(const struct request *q, struct worker_mapping_extent *to, 
 
 static struct worker_mapping_extent extents[VCUDA_CHANNEL_MAX_EXTENTS]; /* of the request that is served */
 
-static int map_shared_area(struct worker_session *s, const struct request *q)
+static int map_shared_area(struct worker_session *s, const struct worker_request *q)
 {
 	uint8_t *at = worker_mappings_own_area(s->mappings);
 	uint64_t bytes;
@@ -276,7 +184,7 @@ static int map_shared_area(struct worker_session *s, const struct request *q)
 	return 0;
 }
 
-static int attach_virtio(struct worker_session *s, struct request *q)
+static int attach_virtio(struct worker_session *s, struct worker_request *q)
 {
 	/* With a mapper no descriptor of RAM comes. */
 	if (q->fd_count < (worker_mapper_is_there() ? 2 : 3))
@@ -290,11 +198,11 @@ static int attach_virtio(struct worker_session *s, struct request *q)
 }
 
 /* Kept, with its descriptors: a warm worker may have to start again from here. */
-static struct request attached;
+static struct worker_request attached;
 
 static int attach(struct worker_session *s)
 {
-	struct request *q = &attached;
+	struct worker_request *q = &attached;
 	int err;
 
 	s->peer_minor = q->m.minor;
@@ -316,7 +224,7 @@ static int attach(struct worker_session *s)
 }
 
 /* The first message to a warm worker: from now on it has a guest process, and perhaps another channel. */
-static int claim(struct request *q)
+static int claim(struct worker_request *q)
 {
 	worker_warm_claim();
 	vcuda_log_quiet(false);
@@ -324,11 +232,11 @@ static int claim(struct request *q)
 		return 0;
 	if (q->fd_count != 1)
 		return -EPROTO;
-	reply(q, 0, NULL, 0);
+	worker_request_reply(q, 0, NULL, 0);
 	worker_mapper_end();
 	if (dup2(q->fds[0], VCUDA_CHANNEL_FD) < 0)
 		return -errno;
-	close_fds(q);
+	worker_request_close_fds(q);
 	channel.local = true;
 	return 1;
 }
@@ -353,7 +261,7 @@ static void report_silence(void)
 
 int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kind)
 {
-	int n = receive(&attached), err = 0;
+	int n = worker_request_receive(&attached), err = 0;
 
 	channel.local = kind == WORKER_CHANNEL_LOCAL;
 	if (n > 0 && kind == WORKER_CHANNEL_WARM)
@@ -361,14 +269,14 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
 	if (err < 0)
 		return err;
 	if (err)
-		n = receive(&attached);
+		n = worker_request_receive(&attached);
 	if (n == -EAGAIN)
 		report_silence();
 	if (n <= 0)
 		return n ? n : -ECONNRESET;
 	wait_for_ever();
 	err = attach(s);
-	reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
+	worker_request_reply(&attached, err, attached.fds, !err && channel.local ? 2 : 0);
 	return err;
 }
 
@@ -430,7 +338,7 @@ int worker_channel_resume(struct worker_session *s, enum worker_channel_kind kin
 }
 
 /* local: memory that both sides share is a memfd of ours, at the address of the guest's choice. */
-static int create_mapping(struct worker_session *s, const struct request *q)
+static int create_mapping(struct worker_session *s, const struct worker_request *q)
 {
 	struct worker_mapping_extent e = {.length = q->m.length};
 	int err;
@@ -442,7 +350,7 @@ static int create_mapping(struct worker_session *s, const struct request *q)
 		return e.file;
 	err = worker_mapping_add(s->mappings, q->m.address, q->m.length, 0, true, true, &e, 1);
 	if (!err)
-		reply(q, 0, &e.file, 1);
+		worker_request_reply(q, 0, &e.file, 1);
 	close(e.file);
 	return err;
 }
@@ -453,7 +361,7 @@ static int create_mapping(struct worker_session *s, const struct request *q)
  * local: memory that the guest process shares with others already. On a tmpfs nothing is ever waited for; if the file
  * is cut short under us, this worker ends, and with it that guest process alone.
  */
-static int adopt_mapping(struct worker_session *s, const struct request *q)
+static int adopt_mapping(struct worker_session *s, const struct worker_request *q)
 {
 	struct worker_mapping_extent e = {.offset = q->m.offset, .length = q->m.length};
 	struct statfs fs;
@@ -474,7 +382,7 @@ static int adopt_mapping(struct worker_session *s, const struct request *q)
 	return worker_mapping_add(s->mappings, q->m.address, e.length, 0, q->m.flags & VCUDA_MAP_WRITABLE, true, &e, 1);
 }
 
-static int add_mapping(struct worker_session *s, const struct request *q)
+static int add_mapping(struct worker_session *s, const struct worker_request *q)
 {
 	uint64_t bytes;
 
@@ -488,7 +396,7 @@ static int add_mapping(struct worker_session *s, const struct request *q)
 }
 
 /* vcudad lets none of either kind overlap another. */
-static int remove_mapping(struct worker_session *s, const struct request *q)
+static int remove_mapping(struct worker_session *s, const struct worker_request *q)
 {
 	int err = channel.local ? -ENOENT : worker_direct_unmap(q->m.address, q->m.length);
 
@@ -496,26 +404,26 @@ static int remove_mapping(struct worker_session *s, const struct request *q)
 }
 
 /* The guest process has come back, or another one that was made of it. */
-static int resume(struct worker_session *s, const struct request *q)
+static int resume(struct worker_session *s, const struct worker_request *q)
 {
 	s->guest_pid = (pid_t)q->m.pid;
 	worker_table_renumber(s->guest_pid);
-	reply(q, 0, attached.fds, 2);
+	worker_request_reply(q, 0, attached.fds, 2);
 	return 0;
 }
 
-static int share_mapping(struct worker_session *s, const struct request *q)
+static int share_mapping(struct worker_session *s, const struct worker_request *q)
 {
 	int file = worker_mapping_file(s->mappings, q->m.address, q->m.length);
 
 	if (file < 0)
 		return file;
-	reply(q, 0, &file, 1);
+	worker_request_reply(q, 0, &file, 1);
 	return 0;
 }
 
 /* Requests whose reply has descriptors are answered here where they succeed. */
-static int serve_local(struct worker_session *s, const struct request *q, bool *replied)
+static int serve_local(struct worker_session *s, const struct worker_request *q, bool *replied)
 {
 	int err;
 
@@ -546,7 +454,7 @@ static int serve_local(struct worker_session *s, const struct request *q, bool *
 	return err;
 }
 
-static int serve_request(struct worker_session *s, const struct request *q, bool *replied)
+static int serve_request(struct worker_session *s, const struct worker_request *q, bool *replied)
 {
 	if (channel.local)
 		return serve_local(s, q, replied);
@@ -560,19 +468,19 @@ static int serve_request(struct worker_session *s, const struct request *q, bool
 	}
 }
 
-/* Until the peer hangs up. Returns what receive() has. */
+/* Until the peer hangs up. Returns what worker_request_receive() has. */
 static int serve_connection(struct worker_session *s)
 {
-	static struct request q;
+	static struct worker_request q;
 	int n;
 
-	while ((n = receive(&q)) > 0) {
+	while ((n = worker_request_receive(&q)) > 0) {
 		bool replied = false;
 		int err = serve_request(s, &q, &replied);
 
 		if (!replied)
-			reply(&q, err, NULL, 0);
-		close_fds(&q);
+			worker_request_reply(&q, err, NULL, 0);
+		worker_request_close_fds(&q);
 	}
 	return n;
 }
