@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "share-kept.h"
 #include "start-thread.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -340,6 +341,10 @@ bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd
 
 void vcuda_share_withdraw(const struct vcuda_share_handle *handle)
 {
+	if (vcuda_share_is_kept(handle)) {
+		vcuda_share_let_go(handle);
+		return;
+	}
 	pthread_mutex_lock(&lock);
 	for (struct offer **at = &offers, *o; (o = *at); at = &o->next)
 		if (!memcmp(o->key, handle->key, sizeof(o->key))) {
@@ -473,15 +478,38 @@ bool vcuda_share_is_own(const struct vcuda_share_handle *handle)
 	return own;
 }
 
+static int ask_keeper(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
+{
+	struct vcuda_keeper_message m = {.type = VCUDA_KEEPER_TAKE};
+	int err;
+
+	memcpy(m.key, handle->key, sizeof(m.key));
+	err = vcuda_share_ask_keeper(&m, -1, fd);
+	if (!err && m.has_fd && *fd < 0) {
+		say_used_up();
+		return -ENOMEM;
+	}
+	if (err)
+		return err == -ENOMEM ? err : -EINVAL;
+	answer->kind = m.kind;
+	answer->part = m.part;
+	answer->has_fd = m.has_fd;
+	memcpy(answer->note, m.note, sizeof(answer->note));
+	return 0;
+}
+
 static int take(const struct vcuda_share_handle *handle, enum vcuda_share_kind kind, struct answer *answer, int *fd)
 {
 	int err;
 
-	if (memcmp(handle->magic, magic, sizeof(magic)))
-		return -EINVAL;
 	*answer = (struct answer){0};
 	*fd = -1;
-	err = vcuda_share_is_own(handle) ? look_up(handle->key, answer, fd) : ask(handle, answer, fd);
+	if (vcuda_share_is_kept(handle))
+		err = ask_keeper(handle, answer, fd);
+	else if (memcmp(handle->magic, magic, sizeof(magic)))
+		return -EINVAL;
+	else
+		err = vcuda_share_is_own(handle) ? look_up(handle->key, answer, fd) : ask(handle, answer, fd);
 	if (err || answer->kind == kind)
 		return err;
 	if (*fd >= 0)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 enum vcuda_share_kind {
@@ -29,11 +30,12 @@ enum vcuda_share_kind {
 };
 
 #define VCUDA_SHARE_NOTE_BYTES 64
+#define VCUDA_SHARE_TAIL_BYTES 24
 
 struct vcuda_share_handle {
 	uint8_t magic[8];
 	uint8_t server[16], key[16];
-	uint8_t zero[24];
+	uint8_t zero[VCUDA_SHARE_TAIL_BYTES]; /* but for what a back end notes there */
 };
 
 /*
@@ -50,7 +52,8 @@ struct vcuda_share_part {
 	uint64_t offset, bytes;
 };
 
-/* Offers a part of a file until vcuda_share_withdraw(); the descriptor is taken over. False: not possible. */
+/* Offers a part of a file, as long as this worker lives, until vcuda_share_withdraw(); the descriptor is taken over.
+ * False: not possible. */
 bool vcuda_share_offer(enum vcuda_share_kind kind, struct vcuda_share_part part, int fd,
 		       struct vcuda_share_handle *handle);
 
@@ -60,6 +63,53 @@ void vcuda_share_withdraw(const struct vcuda_share_handle *handle);
 
 /* Whether this worker offers it, or once did. */
 bool vcuda_share_is_own(const struct vcuda_share_handle *handle);
+
+/* ---- what outlives the worker ---- */
+
+struct vcuda_keeper_message;
+
+/* An offer that the guest's keeper has (share-keeper.h). */
+struct vcuda_share_kept {
+	enum vcuda_share_kind kind;
+	struct vcuda_share_part part;          /* of a file of ours; 0 bytes: there is none */
+	const void *note;                      /* or NULL */
+	int fd;                                /* or -1 */
+	unsigned int device;                   /* that has the memory */
+	uint64_t bytes;                        /* that this worker counts for it */
+	const struct vcuda_share_handle *pool; /* of whose memory it is, or NULL */
+};
+
+/*
+ * Sends the keeper a message with a descriptor (-1: none), and sets *m to the reply and *answer to its descriptor (-1:
+ * none), which is the caller's. 0, the reply's status, or -ENOTCONN: there is no keeper. Thread-safe.
+ */
+typedef int vcuda_share_exchange(struct vcuda_keeper_message *m, int fd, int *answer);
+
+/* The way to the keeper. Called once, before anything is kept; without it, and while there is none, nothing is. */
+void vcuda_share_set_keeper(vcuda_share_exchange *exchange);
+
+/*
+ * Has the keeper keep that until vcuda_share_withdraw(), and beyond for as long as descriptors of the guest hold it.
+ * The handle's tail (`zero`) is the caller's to set before; the rest is set here. Where there is no keeper it is
+ * offered as by the functions above. The descriptor is taken over. 0; -ENOMEM: not possible, which the log explains.
+ */
+int vcuda_share_keep(const struct vcuda_share_kept *what, struct vcuda_share_handle *handle);
+
+/* What this worker counts for it has changed. Nothing happens to one that is not kept. */
+void vcuda_share_resize(const struct vcuda_share_handle *handle, uint64_t bytes);
+
+#define VCUDA_SHARE_KEPT_MAGIC "vcuda\0\0\2"
+
+/* Whether a keeper has it; then descriptors can hold it. */
+static inline bool vcuda_share_is_kept(const struct vcuda_share_handle *handle)
+{
+	return !memcmp(handle->magic, VCUDA_SHARE_KEPT_MAGIC, sizeof(handle->magic));
+}
+
+void vcuda_share_kept_handle(const uint8_t key[16], const uint8_t tail[VCUDA_SHARE_TAIL_BYTES],
+			     struct vcuda_share_handle *handle);
+
+/* ---- taken ---- */
 
 /*
  * Takes what a worker offers under a handle, which may be forged: the file has that part, and cannot lose it. Returns

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entries of a keeper (common/share-keeper.h): who offers them, and what holds them. */
+#ifndef VCUDA_KEEPER_ENTRIES_H
+#define VCUDA_KEEPER_ENTRIES_H
+
+#include "common/list.h"
+#include "common/share-keeper.h"
+
+/* A worker, as long as it is connected. */
+struct keeper_owner {
+	struct vcuda_list entries;
+};
+
+struct keeper_entry;
+
+/* The most entries, and the most descriptors that hold some. What is there already stays. */
+void keeper_set_limit(uint32_t limit);
+
+/* False: nothing is left to be kept. */
+bool keeper_has_entries(void);
+
+/* NULL: there is none. */
+struct keeper_entry *keeper_find(const uint8_t *key);
+
+/* Adds what a worker offers, and sets the message's key. 0: the descriptor is taken over; -EDQUOT or another -errno. */
+int keeper_offer(struct keeper_owner *owner, struct vcuda_keeper_message *m, int fd);
+
+/* -ENOENT: this owner has no such entry. */
+int keeper_withdraw(const struct keeper_owner *owner, const uint8_t *key);
+int keeper_resize(const struct keeper_owner *owner, const uint8_t *key, uint64_t bytes);
+
+/* Sets kind, part, note and has_fd. The descriptor, or -1, stays the entry's. */
+int keeper_describe(const struct keeper_entry *e, struct vcuda_keeper_message *m);
+
+/* The handle of the guest's. */
+void keeper_name(const struct keeper_entry *e, struct vcuda_share_handle *handle);
+
+/* One descriptor more holds the entry: -EDQUOT where there are too many. */
+int keeper_hold(struct keeper_entry *e);
+
+/* One less; the entry may be gone then. */
+void keeper_release(struct keeper_entry *e);
+
+/* The same for a file of the VM's. -ENOENT: there is none. */
+int keeper_hold_file(struct keeper_entry *e);
+int keeper_release_file(struct keeper_entry *e);
+
+/* The worker is gone. */
+void keeper_orphan(struct keeper_owner *owner);
+
+#endif

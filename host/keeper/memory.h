@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory entries hold whose worker counts it no more. Entries in one file count once, and the file as a whole:
+ * nobody else keeps it. The sums are those of what is in the lists, so they never drift.
+ */
+#ifndef VCUDA_KEEPER_MEMORY_H
+#define VCUDA_KEEPER_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/list.h"
+
+struct keeper_memory;
+
+/* An entry's part of it. */
+struct keeper_use {
+	struct vcuda_list entry; /* of the memory's uses that count */
+	struct keeper_memory *memory;
+	int fd;
+};
+
+/* Before the other functions. fd: the file, which stays the caller's, or another descriptor, or -1. False: no memory.
+ */
+bool keeper_memory_open(struct keeper_use *use, int fd, uint32_t gpu);
+
+/* The use ends, and counts no more. */
+void keeper_memory_close(struct keeper_use *use);
+
+/* The use counts from now on, once, with at least so many bytes. */
+void keeper_memory_count(struct keeper_use *use, uint64_t bytes);
+
+/* Files may have grown since they began to count. */
+void keeper_memory_measure(void);
+
+/* Calls with each GPU whose sum has changed since the last call, and the sum. */
+void keeper_memory_report(void (*call)(uint64_t argument, uint32_t gpu, uint64_t bytes), uint64_t argument);
+
+#endif
