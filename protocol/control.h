@@ -32,7 +32,7 @@ typedef int32_t vcuda_s32;
 #define VCUDA_VIRTIO_ID 38
 #define VCUDA_CONFIG_MAGIC 0x4144554356545256ull /* "VRTVCUDA" */
 #define VCUDA_CONTROL_MAJOR 1
-#define VCUDA_CONTROL_MINOR 2
+#define VCUDA_CONTROL_MINOR 3
 
 #define VCUDA_QUEUE_CONTROL 0
 #define VCUDA_QUEUE_EVENT 1
@@ -69,6 +69,12 @@ enum vcuda_ctl_type {
 	 * step has ended. -EBADFD: the process is in another state than the action needs.
 	 */
 	VCUDA_CTL_STATE,
+	/*
+	 * Since minor 3: a file of the guest's holds what a worker has exported under the name that `address` and
+	 * `length` are, or does so no longer. context: any. -ENOENT: nothing has that name. -EDQUOT: there are too many.
+	 */
+	VCUDA_CTL_HOLD,
+	VCUDA_CTL_DROP,
 };
 
 /*

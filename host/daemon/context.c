@@ -17,6 +17,7 @@
 #include "protocol/ipc/worker-table.h"
 #include "limits/overrun.h"
 #include "options/quotas.h"
+#include "keeper/keeper.h"
 
 /* Beside VCUDA_CTL_*, a request of our own: its answer goes nowhere. */
 #define DAEMON_CTL_REPLACE 0x10000
@@ -257,7 +258,7 @@ static bool replace(struct daemon_context *context)
 		free(pending);
 		return false;
 	}
-	daemon_worker_serve(context->worker, context->pid, context->uid);
+	daemon_worker_serve(context->worker, context->pid, context->uid, DAEMON_KEEPER_VM);
 	vcuda_log_debug("context %llu: worker %d in its place", (unsigned long long)context->id, context->worker->pid);
 	vcuda_list_add(&pending->entry, &context->sent);
 	status = daemon_attach_again(context);
@@ -359,7 +360,7 @@ int daemon_context_create(struct daemon_device *device, const struct daemon_pars
 		context_free(context);
 		return -EIO;
 	}
-	daemon_worker_serve(context->worker, r->pid, r->uid);
+	daemon_worker_serve(context->worker, r->pid, r->uid, DAEMON_KEEPER_VM);
 	vcuda_log_debug("context %llu: worker %d for guest process %u of user %u", (unsigned long long)context->id,
 			context->worker->pid, r->pid, r->uid);
 	status = daemon_attach(context, p);

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "control.h"
 #include "limits/gpu-reader.h"
+#include "keeper/keeper.h"
 #include "limits/ledger.h"
 #include "options/quotas.h"
 #include "worker/memory-group.h"
@@ -207,6 +208,7 @@ static void handle_set(struct daemon_control *control, char *rest, unsigned int 
 	if (quota == DAEMON_QUOTA_HOST_MEMORY && !apply_host_memory(control->options, before, answer))
 		return;
 	daemon_ledger_refresh(control->options);
+	daemon_keepers_refresh();
 	daemon_gpu_reader_refresh(control->loop, control->options);
 	log_set(quota, value, before, user);
 	fputs("ok\n", answer);

@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "common/log.h"
+#include "keeper/keeper.h"
 
 #define DAEMON_MAPPINGS_MAX 65536
 #define DAEMON_MAPS_OF_WORKER 4096 /* mappings that a worker has for itself */
@@ -140,6 +141,8 @@ static int hello(struct daemon_device *device, const struct daemon_parsed *p, co
 		vcuda_log_debug("the guest's driver says hello, control version %u.%u", r->major, r->minor);
 	}
 	device->greeted = false;
+	/* Files of an earlier driver hold nothing. */
+	daemon_keeper_forget(DAEMON_KEEPER_VM);
 	daemon_create_queue_refuse(&device->creates);
 	vcuda_list_for_each_safe (context, after, &device->contexts, struct daemon_context, entry)
 		daemon_context_forget(context);
@@ -163,6 +166,8 @@ static request_handler *const handlers[] = {
 	[VCUDA_CTL_MAP] = daemon_context_map,
 	[VCUDA_CTL_UNMAP] = daemon_context_unmap,
 	[VCUDA_CTL_STATE] = daemon_context_act,
+	[VCUDA_CTL_HOLD] = daemon_export_hold,
+	[VCUDA_CTL_DROP] = daemon_export_hold,
 };
 
 static int handle_request(struct daemon_device *device, size_t length, const struct daemon_owed *owed)
@@ -342,6 +347,7 @@ void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owne
 {
 	device->stopped = stopped;
 	device->stopped_owner = owner;
+	daemon_keeper_forget(DAEMON_KEEPER_VM);
 	if (!workers_left(device)) {
 		daemon_create_queue_refuse(&device->creates);
 		finish_stop(device);
@@ -358,6 +364,7 @@ void daemon_device_forget(struct daemon_device *device)
 
 	device->stopped = NULL;
 	device->generation++;
+	daemon_keeper_forget(DAEMON_KEEPER_VM);
 	device->greeted = false;
 	device->more = 0;
 	daemon_create_queue_forget(&device->creates);

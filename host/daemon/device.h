@@ -126,6 +126,9 @@ int daemon_context_map(struct daemon_device *device, const struct daemon_parsed 
 int daemon_context_unmap(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 int daemon_context_act(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 
+/* export.c: HOLD and DROP, the same way. */
+int daemon_export_hold(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
+
 /* A part of a mapping was malformed: what the worker has of that mapping must go before `status` is answered. */
 int daemon_context_map_failed(struct daemon_device *device, const struct vcuda_ctl_request *r,
 			      const struct daemon_owed *owed, int status);

@@ -91,7 +91,7 @@ static bool start(struct client *client, int fd)
 	if (!client->worker)
 		return false;
 	daemon_detach_init(client->worker);
-	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid, client->who.uid);
 	vcuda_log_debug("worker %d for process %d of user %u", client->worker->pid, client->who.pid, client->who.uid);
 	return true;
 }
@@ -111,7 +111,7 @@ static bool start_warm(struct client *client, int fd)
 		return false;
 	}
 	daemon_detach_init(client->worker);
-	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid);
+	daemon_worker_serve(client->worker, (uint32_t)client->who.pid, client->who.uid, client->who.uid);
 	vcuda_log_debug("warm worker %d for process %d of user %u", client->worker->pid, client->who.pid,
 			client->who.uid);
 	if (daemon_worker_send(client->worker, &m, NULL, &fd, 1))

@@ -28,6 +28,7 @@
 #include "worker/sandbox.h"
 #include "worker/user.h"
 #include "worker/worker-group.h"
+#include "keeper/keeper.h"
 #include "worker/worker-table.h"
 #include "vhost.h"
 
@@ -72,6 +73,12 @@ static void end_expired(struct daemon_timer *timer)
 	d->loop.stop = true;
 }
 
+/* By clients, or by descriptors of what clients have exported. */
+static bool is_in_use(const struct daemon *d)
+{
+	return clients(d) || daemon_keepers_run();
+}
+
 static void idle_expired(struct daemon_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, idle_timer);
@@ -79,7 +86,7 @@ static void idle_expired(struct daemon_timer *timer)
 	/* Nobody finds us any more from here on; whoever did before is still served. */
 	daemon_listener_drain(&d->local.listener);
 	daemon_listener_drain(&d->vhost.listener);
-	if (clients(d)) {
+	if (is_in_use(d)) {
 		daemon_timer_set(&d->loop, &d->idle_timer, 100);
 		return;
 	}
@@ -102,7 +109,7 @@ static void turn(struct daemon_loop *loop)
 	}
 	if (!d->options.exit_when_idle)
 		return;
-	if (clients(d))
+	if (is_in_use(d))
 		daemon_timer_clear(&d->idle_timer);
 	else if (!d->idle_timer.at)
 		daemon_timer_set(loop, &d->idle_timer, d->options.exit_when_idle * 1000ull);
@@ -223,6 +230,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	daemon_gpu_reader_refresh(&d->loop, &d->options);
+	daemon_keepers_open(&d->loop, &d->options);
 	daemon_turns_open(&d->loop, &d->options);
 	daemon_overcommit_open(&d->loop, &d->options);
 	daemon_arbiter_open(&d->loop, &d->options);
@@ -234,6 +242,7 @@ int main(int argc, char **argv)
 	daemon_overcommit_close();
 	daemon_turns_close();
 	daemon_gpu_reader_close();
+	daemon_keepers_close();
 	close_groups();
 	daemon_user_release(&d->options);
 	daemon_loop_close(&d->loop);

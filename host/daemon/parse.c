@@ -94,7 +94,7 @@ int daemon_parse(const void *bytes, size_t length, const struct daemon_memory *m
 	if (length < sizeof(*r))
 		return -EINVAL;
 	memcpy(r, bytes, sizeof(*r));
-	if (r->type < VCUDA_CTL_HELLO || r->type > VCUDA_CTL_STATE)
+	if (r->type < VCUDA_CTL_HELLO || r->type > VCUDA_CTL_DROP)
 		return -EOPNOTSUPP;
 	if (r->extents > VCUDA_MAX_EXTENTS || length - sizeof(*r) != r->extents * sizeof(struct vcuda_extent) ||
 	    (r->type != VCUDA_CTL_HELLO && !r->context))
@@ -111,6 +111,9 @@ int daemon_parse(const void *bytes, size_t length, const struct daemon_memory *m
 		return check_mapping(r, memory->page_shift);
 	case VCUDA_CTL_STATE:
 		return r->flags < VCUDA_PROCESS_ACTIONS && r->length <= VCUDA_PROCESS_MS_MAX && !r->extents ? 0 : -EINVAL;
+	case VCUDA_CTL_HOLD:
+	case VCUDA_CTL_DROP:
+		return r->extents ? -EINVAL : 0;
 	default:
 		return 0;
 	}

@@ -44,6 +44,8 @@ enum vcuda_ledger_type {
 	VCUDA_LEDGER_REFUSED,
 	/* Like TAKE, of a worker that cannot wait. */
 	VCUDA_LEDGER_TAKE_NOW,
+	/* Wants to export something. The reply carries {connection to the guest's keeper}, or nothing: there is none. */
+	VCUDA_LEDGER_KEEPER,
 };
 
 /*

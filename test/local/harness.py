@@ -124,7 +124,7 @@ def end_steady(p):
 
 
 # Programs that vcudad starts besides workers, as the kernel shows their names.
-HELPERS = ("(vcuda-gpu-memor", "(vcuda-checkpoin", "(vcuda-arbiter")
+HELPERS = ("(vcuda-gpu-use", "(vcuda-checkpoin", "(vcuda-arbiter", "(vcuda-keeper")
 
 
 def children(pid):

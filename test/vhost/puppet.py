@@ -16,6 +16,12 @@ MIB = 1 << 20
 MESSAGE = struct.Struct('<IIQQ')  # struct vcuda_ledger_message
 GATE = struct.Struct('<IIII')  # struct vcuda_gate_message
 
+KEEPER = 8  # VCUDA_LEDGER_KEEPER
+OFFER, WITHDRAW, RESIZE, TAKE_ENTRY, DESCRIPTOR = range(9, 14)  # enum vcuda_keeper_type
+ALLOCATION, POOL, POOL_MEMORY = 3, 9, 10  # enum vcuda_share_kind
+KEPT = struct.Struct('<IiIIQIIQQQ16s24s64s')  # struct vcuda_keeper_message
+NO_KEY = bytes(16)
+
 WORKER = '''#!{python}
 import array, os, socket
 end = socket.socket(socket.AF_UNIX)
@@ -23,7 +29,8 @@ end.connect(os.environ['VCUDA_TEST_PUPPETS'])
 end.sendmsg([str(os.getpid()).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [5, 7]))])
 os.close(5)
 os.close(7)
-os.read(3, 1)
+while os.read(3, 1 << 16):
+    pass
 '''
 
 
@@ -74,6 +81,48 @@ class Worker:
         self.gate.close()
 
 
+class Connection:
+    """A worker's, to its guest's keeper."""
+
+    def __init__(self, worker):
+        self.socket = connect(worker)
+        assert self.socket, 'there is no connection'
+        self.socket.settimeout(vmm.LIMIT)
+
+    def ask(self, kind, key=NO_KEY, what=0, length=0, cost=0, fd=None, device=0, has_fd=None):
+        """(status, key, descriptor or None)"""
+        has_fd = fd is not None if has_fd is None else has_fd
+        message = KEPT.pack(kind, 0, what, device, 0, 0, has_fd, 0, length, cost % (1 << 64), key, b'tail', b'note')
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))] if fd is not None else []
+        self.socket.sendmsg([message], rights)
+        data, control, _, _ = self.socket.recvmsg(1000, socket.CMSG_SPACE(8))
+        answer = KEPT.unpack(data)
+        assert answer[0] == kind, answer
+        return answer[1], answer[10], array.array('i', control[0][2])[0] if control else None
+
+    def offer(self, length, pool=NO_KEY, what=ALLOCATION, fd=None, cost=None, device=0):
+        own = os.memfd_create('offered') if fd is None else fd
+        if fd is None:
+            os.ftruncate(own, length)
+        status, key, none = self.ask(OFFER, pool, what, length, length if cost is None else cost, own, device)
+        assert none is None
+        if fd is None:
+            os.close(own)
+        return status, key
+
+    def descriptor(self, key):
+        status, _, fd = self.ask(DESCRIPTOR, key)
+        assert (status == 0) == (fd is not None), status
+        return status if fd is None else fd
+
+
+def connect(worker):
+    worker.tell(KEEPER)
+    data, control, _, _ = worker.socket.recvmsg(100, socket.CMSG_SPACE(4))
+    assert MESSAGE.unpack(data)[0] == KEEPER
+    return socket.socket(fileno=array.array('i', control[0][2])[0]) if control else None
+
+
 class Case(unittest.TestCase):
     options = ()
 
@@ -109,6 +158,16 @@ class Case(unittest.TestCase):
         worker = Worker(self.end)
         self.clients.append((client, worker))
         return worker
+
+    def end_worker(self, worker, connection=None):
+        """As the kernel does, which closes all of a worker's descriptors before anybody can wait for it."""
+        if connection:
+            connection.socket.close()
+        client, = [c for c, w in self.clients if w is worker]
+        self.clients.remove((client, worker))
+        client.close()
+        worker.close()
+        self.assertTrue(wait(lambda: worker.pid not in [int(p['worker']) for p in self.daemon.status()['process']]))
 
     def state(self, worker):
         process, = [p for p in self.daemon.status()['process'] if int(p['worker']) == worker.pid]

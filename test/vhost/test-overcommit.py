@@ -20,7 +20,9 @@ MESSAGE = struct.Struct('8I5Q')  # struct vcuda_arbiter_message
 REGISTER, CAPACITY, _, BUSY, RESTS, WANT, HAVE, OUT, IN, STAYS, GRANT, REFUSE, GO_OUT = 1, *range(7, 19)
 
 
-class Overcommit(puppet.Case):
+class Case(puppet.Case):
+    backend = 'cpu'
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix='vcuda-test-')
         self.addCleanup(folder.cleanup)
@@ -30,7 +32,7 @@ class Overcommit(puppet.Case):
         listener.settimeout(vmm.LIMIT)
         listener.bind(path)
         listener.listen()
-        self.options = ('--backend', 'cpu', '--overcommit', '64M', '--arbiter', path)
+        self.options = ('--backend', self.backend, '--overcommit', '64M', '--arbiter', path)
         super().setUp()
         self.arbiter, _ = listener.accept()
         self.addCleanup(self.arbiter.close)
@@ -71,6 +73,8 @@ class Overcommit(puppet.Case):
         os.close(a.answer(RELEASE))
         self.assertEqual(self.hear(), (OUT, size))
 
+
+class Overcommit(Case):
     def test_returns_with_what_it_has(self):
         """Memory beyond the grant is no growth of a return. After a refusal vcudad takes its time to ask again."""
         a = self.has(8 * MIB)
@@ -149,6 +153,25 @@ class Overcommit(puppet.Case):
             count += 1
         # One at once, and one more with each look.
         self.assertLessEqual(count, 3 + (time.monotonic() - began) / 0.05)
+
+
+class OnGpu(Case):
+    """The workers compute nothing: only vcudad is told that they are on a GPU."""
+    backend = 'cuda'
+
+    def test_descriptors_hold_memory(self):
+        """Memory that only descriptors hold cannot be released: the VM stays, until the last of them is closed."""
+        a = self.has(8 * MIB)
+        connection = puppet.Connection(a)
+        fd = connection.descriptor(connection.offer(8 * MIB)[1])
+        self.end_worker(a, connection)
+        self.say(GO_OUT)
+        self.assertEqual(self.hear(), (STAYS, 0))
+        self.assertTrue(self.daemon.wait_log('descriptors hold what processes that have ended have exported'))
+        os.close(fd)
+        self.assertTrue(vmm.wait(lambda: self.daemon.quota('max-device-memory')[0] == 0))
+        self.say(GO_OUT)
+        self.assertEqual(self.hear(), (OUT, 0))
 
 
 if __name__ == '__main__':

@@ -36,11 +36,12 @@ static struct {
 	int fd;                         /* -1: there is no page */
 	bool is_overcommitted;          /* the limit of all workers is that of all VMs */
 	bool may_be_on_gpu;
-	bool has_demand;                           /* the workers have pages that say what they do */
-	uint32_t next_number;                      /* of the last worker with such a page */
-	void (*drained)(void);                     /* NULL: not of interest */
-	const struct daemon_ledger_growth *growth; /* NULL: the limits alone decide */
-	uint64_t waits;                            /* how many rows have begun to wait */
+	bool has_demand;                             /* the workers have pages that say what they do */
+	uint32_t next_number;                        /* of the last worker with such a page */
+	void (*drained)(void);                       /* NULL: not of interest */
+	const struct daemon_ledger_growth *growth;   /* NULL: the limits alone decide */
+	uint64_t waits;                              /* how many rows have begun to wait */
+	const struct daemon_ledger_keepers *keepers; /* NULL: there are none */
 	struct vcuda_list rows;
 } ledger = {.fd = -1, .rows = {&ledger.rows, &ledger.rows}};
 
@@ -127,47 +128,9 @@ uint64_t daemon_ledger_granted(unsigned int gpu)
 	return ledger.fd >= 0 && gpu < VCUDA_LEDGER_GPUS ? atomic_load(&ledger.page->granted[gpu]) : 0;
 }
 
-uint64_t daemon_ledger_sum(void)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		sum += daemon_ledger_granted(gpu);
-	return sum;
-}
-
-uint64_t daemon_ledger_most_granted(void)
-{
-	uint64_t most = 0;
-
-	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		if (daemon_ledger_granted(gpu) > most)
-			most = daemon_ledger_granted(gpu);
-	return most;
-}
-
 static uint64_t count_of(const struct daemon_ledger_row *row, unsigned int gpu)
 {
 	return row->granted[gpu] + row->surplus[gpu];
-}
-
-uint64_t daemon_ledger_row_most_granted(const struct daemon_ledger_row *row)
-{
-	uint64_t most = 0;
-
-	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		if (count_of(row, gpu) > most)
-			most = count_of(row, gpu);
-	return most;
-}
-
-uint64_t daemon_ledger_row_granted(const struct daemon_ledger_row *row)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		sum += count_of(row, gpu);
-	return sum;
 }
 
 uint64_t daemon_ledger_limit(void)
@@ -200,8 +163,21 @@ static void take_back(struct daemon_ledger_row *row, unsigned int gpu, uint64_t 
 	atomic_fetch_sub(&ledger.page->granted[gpu], bytes);
 }
 
+void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers)
+{
+	ledger.keepers = keepers;
+}
+
+void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes)
+{
+	if (ledger.fd >= 0)
+		atomic_fetch_add(&ledger.page->granted[gpu], bytes - before);
+}
+
 static void take_all_back(struct daemon_ledger_row *row)
 {
+	if (ledger.keepers)
+		ledger.keepers->leave(row);
 	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
 		if (row->granted[gpu])
 			take_back(row, gpu, row->granted[gpu]);
@@ -236,19 +212,19 @@ static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t byt
 		log_refusal(row, gpu, bytes, by_process);
 }
 
-/* False: the worker does not read. `page`: what a worker joins with goes with the reply. */
-static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, bool page)
+/* False: the worker does not read. */
+static bool reply_with(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, const int *fds,
+		       unsigned int count)
 {
-	int fds[VCUDA_LEDGER_JOIN_FDS] = {ledger.fd, row->demand_fd, row->drained_fd};
-	size_t bytes = row->demand_fd >= 0 ? sizeof(fds) : sizeof(fds[0]);
 	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
+		char bytes[CMSG_SPACE(VCUDA_LEDGER_JOIN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec iov = {(void *)m, sizeof(*m)};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	size_t bytes = count * sizeof(int);
 
-	if (page) {
+	if (count) {
 		h.msg_control = &control;
 		h.msg_controllen = CMSG_SPACE(bytes);
 		control.align = (struct cmsghdr){CMSG_LEN(bytes), SOL_SOCKET, SCM_RIGHTS};
@@ -256,6 +232,31 @@ static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	}
 	/* A worker that has ended meanwhile broke no rule. */
 	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m) || errno == EPIPE || errno == ECONNRESET;
+}
+
+static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
+{
+	return reply_with(row, m, NULL, 0);
+}
+
+/* What a worker joins with goes with the reply. */
+static bool serve_join(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
+{
+	const int fds[VCUDA_LEDGER_JOIN_FDS] = {ledger.fd, row->demand_fd, row->drained_fd};
+
+	take_all_back(row);
+	row->want = row->refused = 0;
+	return reply_with(row, m, fds, row->demand_fd >= 0 ? VCUDA_LEDGER_JOIN_FDS : 1);
+}
+
+static bool serve_keeper(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
+{
+	int fd = ledger.keepers ? ledger.keepers->connect(row) : -1;
+	bool done = reply_with(row, m, &fd, fd >= 0);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
 }
 
 /* ---- growth that other VMs must make room for ---- */
@@ -356,7 +357,7 @@ static bool serve_take(struct daemon_ledger_row *row, const struct vcuda_ledger_
 	}
 	/* The page has it when the worker hears of it. A worker that does not read is killed, and its grants go. */
 	grant(row, m->gpu, answer.bytes);
-	return reply(row, &answer, false);
+	return reply(row, &answer);
 }
 
 /* False: the worker breaks the rules. */
@@ -366,9 +367,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		return false;
 	switch (m->type) {
 	case VCUDA_LEDGER_JOIN:
-		take_all_back(row);
-		row->want = row->refused = 0;
-		return reply(row, m, true);
+		return serve_join(row, m);
 	case VCUDA_LEDGER_TAKE:
 	case VCUDA_LEDGER_TAKE_NOW:
 		return serve_take(row, m);
@@ -378,10 +377,15 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		grant(row, m->gpu, least(least(m->bytes, growth_room(true)), room(row, m->gpu)));
 		return true;
 	case VCUDA_LEDGER_GIVE:
+		/* What descriptors hold now counts before it counts here no more. */
+		if (ledger.keepers)
+			ledger.keepers->settle(row);
 		take_back(row, m->gpu, m->bytes);
 		return true;
 	case VCUDA_LEDGER_SYNC:
-		return reply(row, m, false);
+		return reply(row, m);
+	case VCUDA_LEDGER_KEEPER:
+		return serve_keeper(row, m);
 	case VCUDA_LEDGER_REFUSED:
 		if (m->gpu >= VCUDA_LEDGER_PROCESS_LIMITS)
 			return false;
@@ -485,6 +489,7 @@ int daemon_ledger_open(struct daemon_ledger_row *row, struct daemon_loop *loop, 
 	int pair[2], status;
 
 	*row = (struct daemon_ledger_row){.loop = loop,
+					  .guest = DAEMON_LEDGER_NO_GUEST,
 					  .fd = -1,
 					  .demand_fd = -1,
 					  .drained_fd = -1,
@@ -575,6 +580,8 @@ static bool may_get(const struct daemon_ledger_row *row, unsigned int gpu, unsig
 
 bool daemon_ledger_row_may_swap(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int other)
 {
+	if (ledger.keepers && ledger.keepers->is_connected(row))
+		return false;
 	return may_get(row, gpu, other) && may_get(row, other, gpu);
 }
 

@@ -25,6 +25,9 @@
  */
 int daemon_ledger_refresh(const struct daemon_options *options);
 
+/* The guest of a worker that serves none, or none any more. */
+#define DAEMON_LEDGER_NO_GUEST (UINT64_MAX - 1)
+
 struct daemon_ledger_row {
 	struct vcuda_list entry; /* of those whose workers run */
 	struct daemon_loop *loop;
@@ -47,6 +50,7 @@ struct daemon_ledger_row {
 	/* overrun.c: how long, on which GPU, when that was found last, and when the worker was told to end; 0. */
 	uint64_t overrun_ns, overrun_found_ns, overrun_ended_ns;
 	unsigned int overrun_gpu;
+	uint64_t guest;                                /* whose keeper the worker may use */
 	bool over;                                     /* it has too much, and ends */
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */
 };
@@ -74,7 +78,10 @@ void daemon_ledger_set_surplus(struct daemon_ledger_row *row, unsigned int gpu, 
 /* The GPU on which the worker has most memory. */
 unsigned int daemon_ledger_row_gpu(const struct daemon_ledger_row *row);
 
-/* The worker's memory of two GPUs changes places. False: a limit would be exceeded on one of them. */
+/*
+ * The worker's memory of two GPUs changes places. False: a limit would be exceeded on one of them, or a keeper knows on
+ * which of them the worker's memory is.
+ */
 bool daemon_ledger_row_may_swap(const struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
 void daemon_ledger_row_swap(struct daemon_ledger_row *row, unsigned int gpu, unsigned int other);
 
@@ -129,6 +136,24 @@ struct daemon_ledger_growth {
 	/* A worker has a command that waits in front of its closed gate. */
 	void (*waits)(void);
 };
+
+/* The keepers of what outlives workers (keeper/keeper.h). */
+struct daemon_ledger_keepers {
+	/* A connection for the row's worker, which is the caller's; -1: there is no keeper. */
+	int (*connect)(struct daemon_ledger_row *row);
+	/* Takes what the keeper of the row's worker has said of memory before now. */
+	void (*settle)(const struct daemon_ledger_row *row);
+	/* Whether the row's worker has a connection, and so perhaps something that a keeper keeps. */
+	bool (*is_connected)(const struct daemon_ledger_row *row);
+	/* The row's grants end now: what descriptors may hold of them counts without it. */
+	void (*leave)(struct daemon_ledger_row *row);
+};
+
+/* Before there are workers. `keepers` stays valid. */
+void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
+
+/* So many bytes count beside those of all workers, instead of `before`, whatever the limits are. */
+void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
 /* Before there are workers. `growth` stays valid. */
 void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth);

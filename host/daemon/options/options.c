@@ -18,6 +18,7 @@
 #include "options/worker-user.h"
 
 #define DAEMON_CONTEXTS_DEFAULT 64
+#define DAEMON_EXPORTS_DEFAULT 16384
 #define DAEMON_CLIENT_TIMEOUT_DEFAULT 10
 #define DAEMON_CLIENT_TIMEOUT_MAX 3600
 #define DAEMON_KEEP_DETACHED_DEFAULT 60
@@ -79,6 +80,9 @@ static const char help[] =
 	"taken\n"
 	"                          (default: no limit); with a GPU and --share, time that a command may run while VMs\n"
 	"                          take turns, until its process is ended (default: 10)\n"
+	"  --max-exports N         allocations and pools that the VM, or a local user, has exported by descriptor, "
+	"and\n"
+	"                          descriptors of them (default: 16384)\n"
 	"  --register-ram          workers of a VM have the GPU reach all of its memory, and copy it where it lies.\n"
 	"                          So does every program of the VM then, and none of it is left to the host\n"
 	"                          (doc/threat-model.md); the VM must have no memory balloon\n"
@@ -182,6 +186,7 @@ static const struct option long_options[] = {
 	{"max-module-bytes", required_argument, NULL, QUOTA + DAEMON_QUOTA_MODULE_BYTES},
 	{"max-compile-time", required_argument, NULL, QUOTA + DAEMON_QUOTA_COMPILE_TIME},
 	{"max-compile-memory", required_argument, NULL, QUOTA + DAEMON_QUOTA_COMPILE_MEMORY},
+	{"max-exports", required_argument, NULL, QUOTA + DAEMON_QUOTA_EXPORTS},
 	{"max-kernel-time", required_argument, NULL, QUOTA + DAEMON_QUOTA_KERNEL_TIME},
 	{"register-ram", no_argument, NULL, REGISTER_RAM},
 	{"warm", required_argument, NULL, WARM},
@@ -545,6 +550,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 					   .max_compile_time = VCUDA_LEDGER_COMPILE_SECONDS_DEFAULT,
 					   .max_compile_memory = VCUDA_LEDGER_COMPILE_BYTES_DEFAULT,
 					   .max_kernel_time = VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT,
+					   .max_exports = DAEMON_EXPORTS_DEFAULT,
 					   .client_timeout = DAEMON_CLIENT_TIMEOUT_DEFAULT,
 					   .keep_detached = DAEMON_KEEP_DETACHED_DEFAULT,
 					   .swap_directory = "/var/tmp",
@@ -581,6 +587,7 @@ void daemon_options_parse(struct daemon_options *options, int argc, char **argv)
 	if (!options->worker)
 		options->worker = find_program("vcuda-worker", "worker");
 	options->reader = find_program("vcuda-gpu-use", "gpu-use");
+	options->keeper = find_program("vcuda-keeper", "keeper");
 	options->checkpoint = find_program("vcuda-checkpoint", "checkpoint");
 	options->arbiter_program = find_program("vcuda-arbiter", "arbiter");
 	if (!options->worker)

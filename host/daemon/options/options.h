@@ -25,6 +25,7 @@ struct daemon_options {
 	const char *worker_user;        /* "auto", "none", or the name of `user` */
 	struct daemon_worker_user user; /* of workers; not set: vcudad's */
 	char *reader;                   /* the program vcuda-gpu-use; NULL: there is none */
+	char *keeper;                   /* the program vcuda-keeper; NULL: there is none */
 	char *checkpoint;               /* the program vcuda-checkpoint; NULL: there is none */
 	const char *swap_directory;     /* where device memory of the software GPU goes that is released */
 	uint64_t max_contexts, max_pinned, max_host_memory;
@@ -33,6 +34,7 @@ struct daemon_options {
 		max_module_bytes;                      /* of each guest process */
 	uint64_t max_compile_time, max_compile_memory; /* seconds and bytes, of each kernel */
 	uint64_t max_kernel_time;                      /* seconds */
+	uint64_t max_exports;                          /* of each guest, and as many descriptors of them */
 	unsigned int share;    /* of the device's time, beside the shares of other VMs; 0: whenever there is work */
 	unsigned int quantum;  /* ms, of the arbiter that this vcudad starts */
 	bool share_strict;     /* without an arbiter work waits */

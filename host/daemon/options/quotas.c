@@ -10,6 +10,7 @@
 #include "protocol/ipc/ledger.h"
 
 #define DAEMON_CONTEXTS_MAX 1024
+#define DAEMON_EXPORTS_MAX (1 << 18)
 
 static const struct daemon_quota_kind kinds[DAEMON_QUOTAS] = {
 	[DAEMON_QUOTA_CONTEXTS] = {"max-contexts", false, 1, DAEMON_CONTEXTS_MAX,
@@ -36,6 +37,8 @@ static const struct daemon_quota_kind kinds[DAEMON_QUOTAS] = {
 					 offsetof(struct daemon_options, max_compile_memory)},
 	[DAEMON_QUOTA_KERNEL_TIME] = {"max-kernel-time", false, 1, VCUDA_LEDGER_NO_LIMIT,
 				      offsetof(struct daemon_options, max_kernel_time)},
+	[DAEMON_QUOTA_EXPORTS] = {"max-exports", false, 0, DAEMON_EXPORTS_MAX,
+				  offsetof(struct daemon_options, max_exports)},
 };
 
 static uint64_t refusals[DAEMON_QUOTAS];

@@ -2,6 +2,7 @@
 #include "worker/overcommit.h"
 
 #include "common/log.h"
+#include "keeper/keeper.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
 #include "worker/gates.h"
@@ -222,6 +223,19 @@ static void go_out(void)
 	daemon_gate_evict(DRAIN_MS);
 }
 
+/*
+ * Nothing releases memory of a GPU that only descriptors hold. What the software GPU has for several processes stays
+ * in the host's memory.
+ */
+static bool must_stay(void)
+{
+	if (!daemon_ledger_may_be_on_gpu() || !daemon_keepers_have_memory())
+		return false;
+	vcuda_log("the VM keeps the device's memory: descriptors hold what processes that have ended have exported");
+	say(VCUDA_ARBITER_STAYS, 0, 0);
+	return true;
+}
+
 static void be_out(void)
 {
 	state.place = OUT;
@@ -358,6 +372,8 @@ static bool take(const struct vcuda_arbiter_message *m)
 	case VCUDA_ARBITER_GO_OUT:
 		/* An arbiter that is new does not know that the VM is on its way in. */
 		if (state.place == IN || state.place == COMING_IN) {
+			if (must_stay())
+				break;
 			daemon_timer_clear(&state.retry);
 			go_out();
 		}

@@ -85,8 +85,9 @@ void daemon_worker_end(struct daemon_worker *w)
 	daemon_timer_set(w->loop, &w->end_timer, DAEMON_WORKER_GRACE_MS);
 }
 
-void daemon_worker_serve(struct daemon_worker *w, uint32_t pid, uint32_t uid)
+void daemon_worker_serve(struct daemon_worker *w, uint32_t pid, uint32_t uid, uint64_t guest)
 {
+	w->ledger.guest = guest;
 	w->guest = (struct daemon_guest){.pid = pid, .uid = uid, .since = daemon_now()};
 	w->log.guest_pid = pid;
 }

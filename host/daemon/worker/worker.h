@@ -103,8 +103,8 @@ struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const s
 					       bool quiet, const struct daemon_worker_ops *ops, void *owner,
 					       int *status);
 
-/* Notes the guest process that the worker serves from now on. */
-void daemon_worker_serve(struct daemon_worker *worker, uint32_t pid, uint32_t uid);
+/* Notes the guest process that the worker serves from now on, and its guest (keeper/keeper.h). */
+void daemon_worker_serve(struct daemon_worker *worker, uint32_t pid, uint32_t uid, uint64_t guest);
 
 /* Its process is no more, though not yet reaped. */
 bool daemon_worker_has_ended(const struct daemon_worker *worker);

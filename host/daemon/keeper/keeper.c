@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/descriptors.h"
+#include "common/log.h"
+#include "limits/ledger.h"
+#include "loop/helper.h"
+#include "options/quotas.h"
+
+#define MESSAGES_PER_TURN 64
+
+/* More than there is room for in a socket: all that a keeper has said before. */
+#define MESSAGES_AT_ONCE 4096
+
+/* More than one keeper may say, and few enough for sums. */
+#define MOST_BYTES (UINT64_C(1) << 48)
+
+/* A worker's connection to a keeper. */
+struct account {
+	struct vcuda_list entry;
+	uint64_t number;
+	const struct daemon_ledger_row *row; /* NULL: its grants have ended */
+	uint64_t granted[VCUDA_LEDGER_GPUS]; /* those: the keeper has not yet said what descriptors hold of them */
+	struct daemon_keeper_message ended;
+};
+
+struct keeper {
+	struct vcuda_list entry;
+	uint64_t guest;
+	struct daemon_helper helper;
+	struct daemon_source source;
+	int fd;                   /* -1: it serves nobody any more, and what it has counts until it is gone */
+	struct vcuda_list asked;  /* struct daemon_keeper_request, in the order of the answers */
+	struct vcuda_list unsent; /* struct daemon_keeper_message */
+	struct vcuda_list accounts;
+	uint64_t said[VCUDA_LEDGER_GPUS]; /* bytes that no worker has */
+	uint64_t kept[VCUDA_LEDGER_GPUS]; /* what counts of that */
+	bool is_killed;                   /* by vcudad */
+	bool refused;                     /* the log has said so since something was freed */
+};
+
+static struct {
+	struct daemon_loop *loop;
+	const struct daemon_options *options;
+	struct vcuda_list keepers;
+	uint64_t accounts; /* the last one's number */
+} all = {.keepers = {&all.keepers, &all.keepers}};
+
+/* NULL: none that serves. */
+static struct keeper *find(uint64_t guest)
+{
+	vcuda_list_for_each (node, &all.keepers) {
+		struct keeper *k = container_of(node, struct keeper, entry);
+
+		if (k->guest == guest && k->fd >= 0)
+			return k;
+	}
+	return NULL;
+}
+
+/* ---- what the memory costs ---- */
+
+/* *counted: one of the numbers that count for all workers together. */
+static void set(uint64_t *counted, unsigned int gpu, uint64_t bytes)
+{
+	daemon_ledger_keep(gpu, *counted, bytes);
+	*counted = bytes;
+}
+
+static struct account *account_of(const struct keeper *k, const struct daemon_ledger_row *row)
+{
+	vcuda_list_for_each (node, &k->accounts)
+		if (container_of(node, struct account, entry)->row == row)
+			return container_of(node, struct account, entry);
+	return NULL;
+}
+
+static void close_account(struct account *account)
+{
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		set(&account->granted[gpu], gpu, 0);
+	vcuda_list_remove(&account->entry);
+	vcuda_list_remove(&account->ended.entry);
+	free(account);
+}
+
+static void count_kept(struct keeper *k)
+{
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		set(&k->kept[gpu], gpu, k->said[gpu]);
+}
+
+/* What descriptors hold of the worker counts instead of all that it was granted. */
+static void gone(struct keeper *k, uint64_t number)
+{
+	struct account *account, *after;
+
+	count_kept(k);
+	vcuda_list_for_each_safe (account, after, &k->accounts, struct account, entry)
+		if (account->number == number)
+			close_account(account);
+}
+
+/* It is asked nothing any more. */
+static void stop(struct keeper *k)
+{
+	struct daemon_keeper_request *request, *after;
+
+	if (k->fd < 0)
+		return;
+	daemon_source_remove(all.loop, &k->source);
+	close(k->fd);
+	k->fd = -1;
+	while (!vcuda_list_empty(&k->unsent))
+		vcuda_list_remove(k->unsent.next);
+	vcuda_list_for_each_safe (request, after, &k->asked, struct daemon_keeper_request, entry) {
+		vcuda_list_remove(&request->entry);
+		request->done(request, -ENOENT);
+	}
+}
+
+/* Its process is gone, and with it all that it has kept. */
+static void forget(struct keeper *k)
+{
+	struct account *account, *after;
+
+	stop(k);
+	vcuda_list_for_each_safe (account, after, &k->accounts, struct account, entry)
+		close_account(account);
+	memset(k->said, 0, sizeof(k->said));
+	count_kept(k);
+	vcuda_list_remove(&k->entry);
+	free(k);
+}
+
+/* ---- what it says ---- */
+
+static void answer(struct keeper *k, int status)
+{
+	struct daemon_keeper_request *request;
+
+	if (vcuda_list_empty(&k->asked))
+		return;
+	request = vcuda_list_first(&k->asked, struct daemon_keeper_request, entry);
+	vcuda_list_remove(&request->entry);
+	vcuda_list_remove(&request->message.entry);
+	request->done(request, status);
+}
+
+static void refuse(struct keeper *k)
+{
+	daemon_quota_refuse(DAEMON_QUOTA_EXPORTS);
+	if (!k->refused)
+		vcuda_log_peer("a guest process is refused an export: the guest has exported %llu allocations and "
+			       "pools, or has as many descriptors of them (raise --max-exports)",
+			       (unsigned long long)all.options->max_exports);
+	k->refused = true;
+}
+
+static void keep(struct keeper *k, const struct vcuda_keeper_message *m)
+{
+	if (m->bytes < k->said[m->device])
+		k->refused = false;
+	k->said[m->device] = m->bytes < MOST_BYTES ? m->bytes : MOST_BYTES;
+	if (!m->account)
+		count_kept(k);
+}
+
+static void take(struct keeper *k, const struct vcuda_keeper_message *m)
+{
+	if (m->type == VCUDA_KEEPER_KEPT && m->device < VCUDA_LEDGER_GPUS)
+		keep(k, m);
+	else if (m->type == VCUDA_KEEPER_GONE)
+		gone(k, m->account);
+	else if (m->type == VCUDA_KEEPER_REFUSED)
+		refuse(k);
+	else if (m->type == VCUDA_KEEPER_HOLD || m->type == VCUDA_KEEPER_DROP)
+		answer(k, m->status);
+}
+
+/* At most so many messages. */
+static void drain(struct keeper *k, unsigned int most)
+{
+	struct vcuda_keeper_message m;
+
+	while (k->fd >= 0 && most--) {
+		/* No room for control data: a keeper sends no descriptors. */
+		ssize_t bytes = recv(k->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (bytes == sizeof(m)) {
+			take(k, &m);
+			continue;
+		}
+		if (bytes >= 0 || (errno != EAGAIN && errno != EINTR))
+			stop(k);
+		return;
+	}
+}
+
+/* ---- what it is told ---- */
+
+/* 0, or -errno: without room -EAGAIN. A keeper that ends has not heard of it. */
+static int send_now(struct keeper *k, struct vcuda_keeper_message *m, int fd)
+{
+	int status;
+
+	m->limit = (uint32_t)all.options->max_exports;
+	status = vcuda_keeper_send(k->fd, m, fd, MSG_DONTWAIT);
+	if (status == -EPIPE || status == -ECONNRESET)
+		stop(k);
+	return status;
+}
+
+static void send_unsent(struct keeper *k)
+{
+	while (!vcuda_list_empty(&k->unsent)) {
+		struct daemon_keeper_message *first = vcuda_list_first(&k->unsent, struct daemon_keeper_message, entry);
+
+		if (send_now(k, &first->m, -1))
+			return;
+		vcuda_list_remove(&first->entry);
+	}
+	daemon_source_change(all.loop, &k->source, EPOLLIN);
+}
+
+/* False: the keeper serves nobody any more. */
+static bool post(struct keeper *k, struct daemon_keeper_message *message)
+{
+	int status = vcuda_list_empty(&k->unsent) ? send_now(k, &message->m, -1) : -EAGAIN;
+
+	vcuda_list_init(&message->entry);
+	if (status && k->fd >= 0) {
+		vcuda_list_add(&message->entry, &k->unsent);
+		daemon_source_change(all.loop, &k->source, EPOLLIN | EPOLLOUT);
+	}
+	return k->fd >= 0;
+}
+
+static void ready(struct daemon_source *source, uint32_t events)
+{
+	struct keeper *k = container_of(source, struct keeper, source);
+
+	drain(k, MESSAGES_PER_TURN);
+	if (k->fd >= 0 && events & EPOLLOUT)
+		send_unsent(k);
+}
+
+/* ---- its process ---- */
+
+static void ended(struct daemon_helper *helper, const siginfo_t *info)
+{
+	struct keeper *k = container_of(helper, struct keeper, helper);
+
+	if (info->si_code != CLD_EXITED && !k->is_killed)
+		vcuda_log("vcuda-keeper was killed by signal %d: what guest processes have exported by descriptor "
+			  "cannot be imported any more",
+			  info->si_status);
+	forget(k);
+}
+
+static void kill_process(struct keeper *k)
+{
+	stop(k);
+	k->is_killed = true;
+	daemon_helper_kill(&k->helper);
+}
+
+static int start_process(struct keeper *k)
+{
+	char *arguments[] = {all.options->keeper, NULL};
+	/* Where both numbers are the same the child would lose the descriptor. */
+	int ends[2], status = vcuda_descriptors_pair(VCUDA_KEEPER_FD + 1, ends);
+
+	if (status)
+		return status;
+	k->fd = ends[0];
+	status = daemon_source_add(all.loop, &k->source, k->fd, EPOLLIN);
+	if (!status)
+		status = daemon_helper_start(&k->helper, arguments, ends[1], VCUDA_KEEPER_FD);
+	close(ends[1]);
+	if (!status)
+		return 0;
+	daemon_source_remove(all.loop, &k->source);
+	close(k->fd);
+	return status;
+}
+
+static struct keeper *start(uint64_t guest)
+{
+	struct keeper *k = all.options->keeper ? calloc(1, sizeof(*k)) : NULL;
+	int status = -ENOENT;
+
+	if (k) {
+		*k = (struct keeper){.guest = guest, .fd = -1, .source = {.fd = -1, .ready = ready}};
+		vcuda_list_init(&k->asked);
+		vcuda_list_init(&k->unsent);
+		vcuda_list_init(&k->accounts);
+		daemon_helper_init(&k->helper, all.loop, ended);
+		status = start_process(k);
+	}
+	if (!status) {
+		vcuda_list_add(&k->entry, &all.keepers);
+		return k;
+	}
+	vcuda_log_once(
+		"cannot start vcuda-keeper: %s. What a guest process exports by descriptor ends with that process",
+		strerror(-status));
+	free(k);
+	return NULL;
+}
+
+/* ---- for workers ---- */
+
+static struct account *open_account(struct keeper *k, const struct daemon_ledger_row *row)
+{
+	struct account *account = calloc(1, sizeof(*account));
+
+	if (!account)
+		return NULL;
+	account->number = ++all.accounts;
+	account->row = row;
+	account->ended.m = (struct vcuda_keeper_message){.type = VCUDA_KEEPER_ENDED, .account = account->number};
+	vcuda_list_init(&account->ended.entry);
+	vcuda_list_add(&account->entry, &k->accounts);
+	return account;
+}
+
+/* A connection of the row's worker: -1 where there is none, or where the keeper is slow. */
+static int connect_to(struct keeper *k, const struct daemon_ledger_row *row)
+{
+	struct vcuda_keeper_message m = {.type = VCUDA_KEEPER_CONNECT, .has_fd = 1};
+	struct account *account;
+	int ends[2], status = -ENOMEM;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -1;
+	account = open_account(k, row);
+	if (account) {
+		m.account = account->number;
+		status = vcuda_list_empty(&k->unsent) ? send_now(k, &m, ends[1]) : -EAGAIN;
+	}
+	close(ends[1]);
+	if (!status)
+		return ends[0];
+	if (account)
+		close_account(account);
+	close(ends[0]);
+	return -1;
+}
+
+static int connect_guest(const struct daemon_ledger_row *row)
+{
+	struct keeper *k = find(row->guest);
+
+	if (!k)
+		k = start(row->guest);
+	return k ? connect_to(k, row) : -1;
+}
+
+/* A worker has one connection, and another one only where its keeper has ended. */
+static int connect_row(struct daemon_ledger_row *row)
+{
+	struct keeper *k = find(row->guest);
+	int fd;
+
+	if (row->guest == DAEMON_LEDGER_NO_GUEST)
+		return -1;
+	if (k)
+		drain(k, MESSAGES_AT_ONCE);
+	k = find(row->guest);
+	if (k && account_of(k, row))
+		return -1;
+	fd = connect_guest(row);
+	/* It ended just now, as there was nothing left to keep. */
+	return fd < 0 && k && k->fd < 0 ? connect_guest(row) : fd;
+}
+
+static void settle(const struct daemon_ledger_row *row)
+{
+	struct keeper *k = find(row->guest);
+
+	if (k && account_of(k, row))
+		drain(k, MESSAGES_AT_ONCE);
+}
+
+static bool is_connected(const struct daemon_ledger_row *row)
+{
+	vcuda_list_for_each (node, &all.keepers)
+		if (account_of(container_of(node, struct keeper, entry), row))
+			return true;
+	return false;
+}
+
+static void leave_keeper(struct keeper *k, const struct daemon_ledger_row *row)
+{
+	struct account *account = account_of(k, row);
+
+	if (!account)
+		return;
+	account->row = NULL;
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		set(&account->granted[gpu], gpu, row->granted[gpu]);
+	if (k->fd >= 0)
+		post(k, &account->ended);
+}
+
+/* Descriptors may hold what was granted: all of it counts until the keeper has said how much they hold. */
+static void leave(struct daemon_ledger_row *row)
+{
+	vcuda_list_for_each (node, &all.keepers)
+		leave_keeper(container_of(node, struct keeper, entry), row);
+}
+
+static const struct daemon_ledger_keepers for_ledger = {
+	.connect = connect_row, .settle = settle, .is_connected = is_connected, .leave = leave};
+
+/* ---- for vcudad ---- */
+
+void daemon_keepers_open(struct daemon_loop *loop, const struct daemon_options *options)
+{
+	all.loop = loop;
+	all.options = options;
+	daemon_ledger_on_keepers(&for_ledger);
+}
+
+void daemon_keepers_close(void)
+{
+	struct keeper *k, *after;
+
+	vcuda_list_for_each_safe (k, after, &all.keepers, struct keeper, entry) {
+		daemon_helper_close(&k->helper);
+		forget(k);
+	}
+}
+
+void daemon_keepers_refresh(void)
+{
+	struct keeper *k, *after;
+
+	vcuda_list_for_each_safe (k, after, &all.keepers, struct keeper, entry)
+		/* Where there is no room, the messages that wait say so too. */
+		if (k->fd >= 0)
+			send_now(k, &(struct vcuda_keeper_message){.type = VCUDA_KEEPER_LIMIT}, -1);
+}
+
+bool daemon_keepers_run(void)
+{
+	return !vcuda_list_empty(&all.keepers);
+}
+
+static bool has_memory(const struct keeper *k, unsigned int gpu)
+{
+	if (k->kept[gpu])
+		return true;
+	vcuda_list_for_each (node, &k->accounts)
+		if (container_of(node, struct account, entry)->granted[gpu])
+			return true;
+	return false;
+}
+
+bool daemon_keepers_have_memory(void)
+{
+	vcuda_list_for_each (node, &all.keepers)
+		for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+			if (has_memory(container_of(node, struct keeper, entry), gpu))
+				return true;
+	return false;
+}
+
+static void end_row(struct daemon_ledger_row *row, void *guest)
+{
+	if (row->guest == *(const uint64_t *)guest)
+		row->guest = DAEMON_LEDGER_NO_GUEST;
+}
+
+void daemon_keeper_forget(uint64_t guest)
+{
+	struct keeper *k = find(guest);
+
+	daemon_ledger_each(end_row, &guest);
+	if (k)
+		kill_process(k);
+}
+
+int daemon_keeper_ask(struct daemon_keeper_request *request, uint32_t type, const uint8_t key[VCUDA_KEEPER_KEY_BYTES])
+{
+	struct keeper *k = find(DAEMON_KEEPER_VM);
+
+	request->message.m = (struct vcuda_keeper_message){.type = type};
+	memcpy(request->message.m.key, key, sizeof(request->message.m.key));
+	if (!k || !post(k, &request->message))
+		return -ENOENT;
+	vcuda_list_add(&request->entry, &k->asked);
+	return 0;
+}
