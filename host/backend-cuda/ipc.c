@@ -31,6 +31,7 @@ struct export
 };
 
 static struct vcuda_backend_ops driver;
+static const struct vcuda_backend_ops *above; /* with what others put between the worker and this */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct export *_Atomic exports;
 static _Atomic bool has_shared;
@@ -75,9 +76,20 @@ static void withdraw(enum vcuda_share_kind kind, uint64_t object)
 	pthread_mutex_unlock(&lock);
 }
 
-static CUresult offer_locked(enum vcuda_share_kind kind, uint64_t object, const void *note, int fd, void *handle)
+/* Some kinds are the keeper's. False: not possible; the descriptor is closed. */
+static bool offer_new(const struct vcuda_share_kept *what, struct vcuda_share_handle *handle)
 {
+	if (what->kind == VCUDA_SHARE_DRIVER_MEMORY || what->kind == VCUDA_SHARE_DRIVER_EVENT)
+		return vcuda_share_offer_note(what->kind, what->note, what->fd, handle);
+	return !vcuda_share_keep(what, handle);
+}
+
+static CUresult offer_locked(const struct vcuda_share_kept *what, uint64_t object, void *handle)
+{
+	const enum vcuda_share_kind kind = what->kind;
+	const void *note = what->note;
 	struct export *e = find(kind, object);
+	const int fd = what->fd;
 
 	/* An object that ended unseen, with its context, left its name behind. */
 	if (e && note && memcmp(e->note, note, sizeof(e->note))) {
@@ -92,7 +104,7 @@ static CUresult offer_locked(enum vcuda_share_kind kind, uint64_t object, const 
 		return CUDA_SUCCESS;
 	}
 	e = calloc(1, sizeof(*e));
-	if (!e || !vcuda_share_offer_note(kind, note, fd, &e->handle)) {
+	if (!e || !offer_new(what, &e->handle)) {
 		if (!e && fd >= 0)
 			close(fd);
 		free(e);
@@ -110,12 +122,12 @@ static CUresult offer_locked(enum vcuda_share_kind kind, uint64_t object, const 
 }
 
 /* The guest's handle for an object, the same one as long as it is offered. Takes the descriptor over. */
-static CUresult offer(enum vcuda_share_kind kind, uint64_t object, const void *note, int fd, void *handle)
+static CUresult offer(const struct vcuda_share_kept *what, uint64_t object, void *handle)
 {
 	CUresult result;
 
 	pthread_mutex_lock(&lock);
-	result = offer_locked(kind, object, note, fd, handle);
+	result = offer_locked(what, object, handle);
 	pthread_mutex_unlock(&lock);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&has_shared, true);
@@ -166,7 +178,10 @@ static CUresult get_memory(CUipcMemHandle *handle, CUdeviceptr address)
 
 	if (result == CUDA_SUCCESS)
 		result = driver.cuIpcGetMemHandle(&note, base);
-	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_MEMORY, base, &note, -1, handle) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return offer(&(struct vcuda_share_kept){.kind = VCUDA_SHARE_DRIVER_MEMORY, .note = &note, .fd = -1}, base,
+		     handle);
 }
 
 static CUresult open_memory(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
@@ -201,7 +216,8 @@ static CUresult get_event(CUipcEventHandle *handle, CUevent event)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return offer(VCUDA_SHARE_DRIVER_EVENT, (uintptr_t)event, &note, -1, handle);
+	return offer(&(struct vcuda_share_kept){.kind = VCUDA_SHARE_DRIVER_EVENT, .note = &note, .fd = -1},
+		     (uintptr_t)event, handle);
 }
 
 static CUresult open_event(CUevent *event, CUipcEventHandle handle)
@@ -239,18 +255,19 @@ struct size_note {
 	uint8_t zero[VCUDA_SHARE_NOTE_BYTES - sizeof(uint64_t)];
 };
 
-CUresult backend_share_export(void *shared, uint64_t handle, uint64_t bytes, uint64_t flags)
+CUresult backend_share_export(void *shared, uint64_t handle, unsigned int gpu, uint64_t bytes, uint64_t flags)
 {
 	const struct size_note note = {.bytes = bytes};
-	int fd = -1;
-	CUresult result = driver.cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, flags);
+	struct vcuda_share_kept what = {
+		.kind = VCUDA_SHARE_DRIVER_ALLOCATION, .note = &note, .fd = -1, .device = gpu, .bytes = bytes};
+	CUresult result = driver.cuMemExportToShareableHandle(&what.fd, handle, DESCRIPTOR, flags);
 
-	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_ALLOCATION, handle, &note, fd, shared) : result;
+	return result == CUDA_SUCCESS ? offer(&what, handle, shared) : result;
 }
 
 static CUresult export_allocation(void *shared, uint64_t handle, int type, uint64_t flags)
 {
-	return backend_share_export(shared, handle, 0, flags);
+	return backend_share_export(shared, handle, 0, 0, flags);
 }
 
 /* Another handle of the same allocation does not end the export: the driver gives one handle several times. */
@@ -302,12 +319,38 @@ static CUresult release_allocation(uint64_t handle)
 
 /* ---- pools ---- */
 
+CUresult backend_share_export_pool(void *shared, CUmemoryPool pool, unsigned int gpu, uint64_t bytes, uint64_t flags)
+{
+	struct vcuda_share_kept what = {.kind = VCUDA_SHARE_DRIVER_POOL, .fd = -1, .device = gpu, .bytes = bytes};
+	CUresult result = driver.cuMemPoolExportToShareableHandle(&what.fd, pool, DESCRIPTOR, flags);
+
+	return result == CUDA_SUCCESS ? offer(&what, (uintptr_t)pool, shared) : result;
+}
+
 static CUresult export_pool(void *shared, CUmemoryPool pool, int type, uint64_t flags)
 {
-	int fd = -1;
-	CUresult result = driver.cuMemPoolExportToShareableHandle(&fd, pool, DESCRIPTOR, flags);
+	return backend_share_export_pool(shared, pool, 0, 0, flags);
+}
 
-	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_POOL, (uintptr_t)pool, NULL, fd, shared) : result;
+/* False: it is not exported. */
+static bool find_pool(CUmemoryPool pool, struct vcuda_share_handle *handle)
+{
+	const struct export *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(VCUDA_SHARE_DRIVER_POOL, (uintptr_t)pool);
+	if (e)
+		*handle = e->handle;
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
+void backend_share_resize_pool(CUmemoryPool pool, uint64_t bytes)
+{
+	struct vcuda_share_handle handle;
+
+	if (exports && find_pool(pool, &handle))
+		vcuda_share_resize(&handle, bytes);
 }
 
 static CUresult import_pool(CUmemoryPool *pool, void *shared, int type, uint64_t flags)
@@ -328,12 +371,28 @@ static CUresult destroy_pool(CUmemoryPool pool)
 	return driver.cuMemPoolDestroy(pool);
 }
 
+/* Exports the pool that the address is of, if it is not exported yet. */
+static CUresult provide_pool(CUdeviceptr address, struct vcuda_share_handle *handle)
+{
+	CUmemoryPool pool = NULL;
+	CUresult result = driver.cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address);
+
+	if (result != CUDA_SUCCESS || find_pool(pool, handle))
+		return result;
+	return above->cuMemPoolExportToShareableHandle(handle, pool, CU_MEM_HANDLE_TYPE_FABRIC, 0);
+}
+
+/* What is exported of a pool is held by the pool's descriptors. */
 static CUresult export_pointer(void *shared, CUdeviceptr address)
 {
 	CUmemPoolPtrExportData note;
+	struct vcuda_share_handle pool;
+	struct vcuda_share_kept what = {.kind = VCUDA_SHARE_DRIVER_POINTER, .note = &note, .fd = -1, .pool = &pool};
 	CUresult result = driver.cuMemPoolExportPointer(&note, address);
 
-	return result == CUDA_SUCCESS ? offer(VCUDA_SHARE_DRIVER_POINTER, address, &note, -1, shared) : result;
+	if (result == CUDA_SUCCESS)
+		result = provide_pool(address, &pool);
+	return result == CUDA_SUCCESS ? offer(&what, address, shared) : result;
 }
 
 static CUresult import_pointer(CUdeviceptr *address, CUmemoryPool pool, void *shared)
@@ -362,6 +421,7 @@ static CUresult enable_peer(CUcontext peer, unsigned int flags)
 void backend_share(struct vcuda_backend_ops *ops)
 {
 	driver = *ops;
+	above = ops;
 #define BETWEEN(name, function) ops->name = driver.name ? function : NULL
 	BETWEEN(cuIpcGetMemHandle, get_memory);
 	BETWEEN(cuIpcOpenMemHandle_v2, open_memory);
@@ -383,4 +443,6 @@ void backend_share(struct vcuda_backend_ops *ops)
 #undef BETWEEN
 	if (!driver.cuMemGetAddressRange_v2)
 		ops->cuIpcGetMemHandle = NULL;
+	if (!driver.cuPointerGetAttribute || !driver.cuMemPoolExportToShareableHandle)
+		ops->cuMemPoolExportPointer = NULL;
 }

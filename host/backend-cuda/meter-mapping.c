@@ -2,7 +2,8 @@
 /*
  * Memory of cuMemCreate(): there until its handles are released and it is mapped nowhere. A program that exports such
  * memory and imports it again has a second name for it, which the driver may make another handle. Memory that another
- * process exported counts here as well: its maker's row may end before it.
+ * process exported counts here as well: its maker's row may end before it. Memory whose handles are released counts
+ * twice while it is mapped here and a descriptor holds it: here, and with the keeper.
  */
 #include <pthread.h>
 
@@ -83,7 +84,7 @@ static CUresult export(void *shared, uint64_t handle, int type, uint64_t flags)
 {
 	const struct backend_charge *c = backend_charge_find(BACKEND_MEMORY, handle);
 
-	return backend_share_export(shared, handle, c ? c->live : 0, flags);
+	return backend_share_export(shared, handle, c ? c->gpu : 0, c ? c->live : 0, flags);
 }
 
 /* The program has the handle once more. False: the handle is new. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "charge.h"
+#include "ipc.h"
 #include "meter.h"
 
 struct pool {
@@ -17,6 +18,8 @@ struct pool {
 	unsigned int gpu;
 	uint64_t charged;
 	uint64_t live; /* bytes of its allocations */
+	bool is_exported;
+	uint64_t told; /* what the keeper knows that an exported pool costs */
 };
 
 static struct vcuda_backend_ops driver;
@@ -81,6 +84,16 @@ static uint64_t wanted(const struct pool *p)
 	return p->handle ? attribute(p, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) : p->live;
 }
 
+/* The keeper hears of what descriptors of the pool hold. */
+static void note_charge(struct pool *p, uint64_t bytes)
+{
+	p->charged = bytes;
+	if (!p->is_exported || bytes == p->told)
+		return;
+	p->told = bytes;
+	backend_share_resize_pool(p->handle, bytes);
+}
+
 /* False: it has more than there may be. */
 static bool settle(struct pool *p)
 {
@@ -90,7 +103,7 @@ static bool settle(struct pool *p)
 		return false;
 	if (bytes < p->charged)
 		backend_charge_give(p->gpu, p->charged - bytes);
-	p->charged = bytes;
+	note_charge(p, bytes);
 	return true;
 }
 
@@ -153,7 +166,7 @@ void backend_meter_settle_pools(void)
 
 		if (bytes < p->charged) {
 			backend_charge_give(p->gpu, p->charged - bytes);
-			p->charged = bytes;
+			note_charge(p, bytes);
 		}
 	}
 	if (!had_lock)
@@ -273,9 +286,28 @@ static CUresult pool_destroy(CUmemoryPool handle)
 		continue;
 	if (p && result == CUDA_SUCCESS) {
 		p->handle = NULL;
+		p->is_exported = false;
 		settle(p);
 		if (!p->live)
 			drop(p);
+	}
+	return leave(result);
+}
+
+static CUresult pool_export(void *shared, CUmemoryPool handle, int type, uint64_t flags)
+{
+	struct pool *p;
+	CUresult result;
+
+	enter();
+	p = find(handle);
+	if (p)
+		settle(p);
+	result = p ? backend_share_export_pool(shared, handle, p->gpu, p->charged, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (p && result == CUDA_SUCCESS) {
+		p->is_exported = true;
+		p->told = p->charged;
+		backend_share_resize_pool(handle, p->told);
 	}
 	return leave(result);
 }
@@ -301,4 +333,6 @@ void backend_meter_pools(struct vcuda_backend_ops *ops)
 	ops->cuMemPoolCreate = pool_create;
 	ops->cuMemPoolDestroy = pool_destroy;
 	ops->cuMemPoolTrimTo = pool_trim;
+	if (driver.cuMemPoolExportToShareableHandle)
+		ops->cuMemPoolExportToShareableHandle = pool_export;
 }

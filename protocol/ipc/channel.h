@@ -50,6 +50,11 @@ enum vcuda_channel_type {
 	VCUDA_CHANNEL_RESUME,
 	/* local: the reply carries {memfd} of the mapping of `length` bytes at `address`. EMFILE: it was not kept. */
 	VCUDA_CHANNEL_MAPPING_SHARE,
+	/*
+	 * local: the reply carries {descriptor} that holds what has been exported under the key of 16 bytes that
+	 * `address` and `length` are (common/share-keeper.h). -ENOENT: nothing has; -EDQUOT: there are too many.
+	 */
+	VCUDA_CHANNEL_EXPORT,
 };
 
 /* The process may send VCUDA_CHANNEL_DETACH. The worker keeps files of mappings for it. */

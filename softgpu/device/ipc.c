@@ -60,14 +60,6 @@ static int pages_fd = -1;
 static struct export *exports;
 static struct import *imports;
 
-__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker));
-
-/* For the worker: only what the function says yes to is given memory and events, or asked for them. */
-__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker))
-{
-	vcuda_share_scope(same_guest);
-}
-
 /* Handles have the number of the memory's device in their last byte, which is zero where there is one device. */
 #define DEVICE_BYTE (sizeof(((struct vcuda_share_handle *)0)->zero) - 1)
 
@@ -79,6 +71,13 @@ void softgpu_ipc_set_device(struct vcuda_share_handle *handle, CUdevice dev)
 CUdevice softgpu_ipc_device(const struct vcuda_share_handle *handle)
 {
 	return handle->zero[DEVICE_BYTE];
+}
+
+CUresult softgpu_ipc_result(int err)
+{
+	if (!err)
+		return CUDA_SUCCESS;
+	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -192,7 +191,30 @@ static int move_all(uint64_t address, uint64_t bytes)
 	return -1;
 }
 
-static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, enum vcuda_share_kind kind)
+/* `pool`: whose memory it is, which is kept as long as the pool is; NULL: none. */
+static bool offer_part(const struct CUmemPoolHandle_st *pool, CUdevice dev, struct vcuda_share_part part, int fd,
+		       struct vcuda_share_handle *handle)
+{
+	struct vcuda_share_kept what = {
+		.kind = VCUDA_SHARE_POOL_MEMORY,
+		.part = part,
+		.fd = fd,
+		.device = (unsigned int)dev,
+		.bytes = whole_pages(part.bytes),
+	};
+	bool done;
+
+	if (pool) {
+		what.pool = &pool->name;
+		softgpu_ipc_set_device(handle, dev);
+		return !vcuda_share_keep(&what, handle);
+	}
+	done = vcuda_share_offer(VCUDA_SHARE_MEMORY, part, fd, handle);
+	softgpu_ipc_set_device(handle, dev);
+	return done;
+}
+
+static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, const struct CUmemPoolHandle_st *pool)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	struct vcuda_share_part part = {0, bytes};
@@ -208,8 +230,7 @@ static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, enum vcuda
 	*e = (struct export){.address = address, .bytes = bytes, .next = exports};
 	exports = e;
 	/* else it lies in a file that nobody else has: no harm */
-	e->offered = vcuda_share_offer(kind, part, fd, &e->handle);
-	softgpu_ipc_set_device(&e->handle, dev);
+	e->offered = offer_part(pool, dev, part, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
 
@@ -237,11 +258,11 @@ void softgpu_ipc_freed(uint64_t address)
 }
 
 /* The handle of an allocation, which is offered from now on. */
-static CUresult get_handle(const struct softgpu_range *r, enum vcuda_share_kind kind, struct vcuda_share_handle *handle)
+static CUresult get_handle(const struct softgpu_range *r, struct vcuda_share_handle *handle)
 {
 	const uint64_t start = r->start;
 	const struct export *e;
-	CUresult result = find_export(start) ? CUDA_SUCCESS : offer(r->device, start, r->size, kind);
+	CUresult result = find_export(start) ? CUDA_SUCCESS : offer(r->device, start, r->size, r->pool);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -269,7 +290,7 @@ CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	r = pHandle ? find_shareable(c, dptr) : NULL;
 	if (!r)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	result = get_handle(r, VCUDA_SHARE_MEMORY, &handle);
+	result = get_handle(r, &handle);
 	if (result == CUDA_SUCCESS)
 		memcpy(pHandle, &handle, sizeof(*pHandle));
 	return softgpu_leave(result);
@@ -376,13 +397,6 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 	return CUDA_SUCCESS;
 }
 
-CUresult softgpu_ipc_result(int err)
-{
-	if (!err)
-		return CUDA_SUCCESS;
-	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-}
-
 CUresult softgpu_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
 	struct vcuda_share_part part;
@@ -457,9 +471,11 @@ _Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUmemPoolPtrExportDat
 
 static bool offer_pool(struct CUmemPoolHandle_st *pool)
 {
+	struct vcuda_share_kept what = {.kind = VCUDA_SHARE_POOL, .fd = -1, .device = (unsigned int)pool->device};
+
 	if (!pool->offered) {
-		pool->offered = vcuda_share_offer_note(VCUDA_SHARE_POOL, NULL, -1, &pool->name);
 		softgpu_ipc_set_device(&pool->name, pool->device);
+		pool->offered = !vcuda_share_keep(&what, &pool->name);
 	}
 	return pool->offered;
 }
@@ -524,7 +540,7 @@ CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 	if (!offer_pool(r->pool))
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	pool = r->pool;
-	result = get_handle(r, VCUDA_SHARE_POOL_MEMORY, &handle);
+	result = get_handle(r, &handle);
 	if (result != CUDA_SUCCESS)
 		return softgpu_leave(result);
 	memcpy(handle.zero, pool->name.key, sizeof(pool->name.key));

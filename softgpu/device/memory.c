@@ -46,6 +46,22 @@ bool softgpu_host_room(uint64_t bytes)
 	return !meter || meter->host_room(bytes);
 }
 
+__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker));
+
+/* For the worker: only what the function says yes to is given memory and events, or asked for them. */
+__attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker))
+{
+	vcuda_share_scope(same_guest);
+}
+
+__attribute__((visibility("default"))) void vcuda_cpu_share_keeper(vcuda_share_exchange *exchange);
+
+/* For the worker: the way to what outlives it. */
+__attribute__((visibility("default"))) void vcuda_cpu_share_keeper(vcuda_share_exchange *exchange)
+{
+	vcuda_share_set_keeper(exchange);
+}
+
 void softgpu_memory_in_files(int64_t bytes)
 {
 	if (meter)

@@ -5,6 +5,7 @@
  * reservation can also be a place of guest memory, which the worker maps there (memory/mapping.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -135,10 +136,11 @@ static void put(struct file *f)
 {
 	if (--f->refs)
 		return;
-	softgpu_memory_in_files(-(int64_t)f->size);
-	softgpu_memory_uncount(f->device, f->size);
+	/* Where descriptors hold it, it counts there before it counts here no more. */
 	if (f->offered)
 		vcuda_share_withdraw(&f->name);
+	softgpu_memory_in_files(-(int64_t)f->size);
+	softgpu_memory_uncount(f->device, f->size);
 	vcuda_list_remove(&f->node);
 	close(f->fd);
 	free(f);
@@ -237,11 +239,16 @@ _Static_assert(sizeof(struct vcuda_share_handle) == sizeof(CUmemFabricHandle), "
 
 static bool offer(struct file *f)
 {
-	int fd = dup(f->fd);
+	struct vcuda_share_kept what = {
+		.kind = VCUDA_SHARE_ALLOCATION,
+		.part = {0, f->size},
+		.fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0),
+		.device = (unsigned int)f->device,
+		.bytes = f->size,
+	};
 
-	f->offered = fd >= 0 &&
-		     vcuda_share_offer(VCUDA_SHARE_ALLOCATION, (struct vcuda_share_part){0, f->size}, fd, &f->name);
 	softgpu_ipc_set_device(&f->name, f->device);
+	f->offered = what.fd >= 0 && !vcuda_share_keep(&what, &f->name);
 	f->named |= f->offered;
 	return f->offered;
 }

@@ -44,6 +44,12 @@ const char *worker_sandbox_mode(void)
 	return "off";
 }
 
+/* There is no vcudad that knows a keeper. */
+int worker_keeper_descriptor(const uint64_t key[2])
+{
+	return -ENOTCONN;
+}
+
 /* The worker keeps the files that it is given once. A process of many sessions has these. */
 void worker_ram_files(const int *fds, unsigned int count)
 {

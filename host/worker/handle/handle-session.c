@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "queue/fences.h"
 #include "queue/turn.h"
+#include "session/keeper.h"
 #include "session/ledger.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
@@ -105,6 +106,8 @@ static bool load(struct worker_session *s, const char *environment)
 		worker_loaded.tell_work(worker_table_at_work());
 	if (worker_loaded.share_scope && worker_table_is_vm())
 		worker_loaded.share_scope(worker_table_same_guest);
+	if (worker_loaded.share_keeper)
+		worker_loaded.share_keeper(worker_keeper_exchange);
 	return true;
 }
 

@@ -95,6 +95,7 @@ static bool load_cpu(struct worker_backend *backend, struct worker_mappings *map
 		turns(worker_ledger_turns());
 	backend->set_image_bound = (void (*)(size_t))dlsym(library, "vcuda_cpu_set_image_bound");
 	backend->share_scope = (void (*)(bool (*)(pid_t)))dlsym(library, "vcuda_cpu_share_scope");
+	backend->share_keeper = (void (*)(vcuda_share_exchange *))dlsym(library, "vcuda_cpu_share_keeper");
 	backend->release = (int (*)(int))dlsym(library, "vcuda_cpu_release");
 	backend->restore = (int (*)(void))dlsym(library, "vcuda_cpu_restore");
 	return start_compiler(library, mappings, why, size);
@@ -205,6 +206,7 @@ static bool load_cuda(struct worker_backend *backend, struct worker_mappings *ma
 	else
 		cuda_ranges(backend);
 	backend->share_scope = vcuda_share_scope;
+	backend->share_keeper = vcuda_share_set_keeper;
 	backend->has_shared = backend_has_shared;
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/share.h"
 #include "protocol/backend.h"
 
 struct worker_mappings;
@@ -27,6 +28,7 @@ struct worker_backend {
 	bool takes_turns; /* queue/turn.h: the VM has a share, and the driver knows no turns */
 	/* Both: which workers may be given memory, and be asked for it (common/share.h). */
 	void (*share_scope)(bool (*same_guest)(pid_t worker));
+	void (*share_keeper)(vcuda_share_exchange *exchange);
 	/* Where device memory may lie, at most VCUDA_ADDRESS_RANGES: the guest keeps these addresses free of its own
 	 * memory. */
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];

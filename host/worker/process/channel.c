@@ -31,6 +31,7 @@
 #include "memory/mapper.h"
 #include "memory/ram.h"
 #include "session/figure.h"
+#include "session/keeper.h"
 #include "session/worker-table-slot.h"
 #include "session/session.h"
 #include "process/warm.h"
@@ -412,14 +413,22 @@ static int resume(struct worker_session *s, const struct worker_request *q)
 	return 0;
 }
 
-static int share_mapping(struct worker_session *s, const struct worker_request *q)
+/* fd: the worker's, or -errno. */
+static int reply_with(const struct worker_request *q, int fd)
 {
-	int file = worker_mapping_file(s->mappings, q->m.address, q->m.length);
+	if (fd >= 0)
+		worker_request_reply(q, 0, &fd, 1);
+	return fd < 0 ? fd : 0;
+}
 
-	if (file < 0)
-		return file;
-	worker_request_reply(q, 0, &file, 1);
-	return 0;
+/* The guest alone has the descriptor from now on. */
+static int give_export(const struct worker_request *q)
+{
+	int fd = worker_keeper_descriptor((uint64_t[]){q->m.address, q->m.length}), err = reply_with(q, fd);
+
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 /* Requests whose reply has descriptors are answered here where they succeed. */
@@ -435,7 +444,10 @@ static int serve_local(struct worker_session *s, const struct worker_request *q,
 		err = resume(s, q);
 		break;
 	case VCUDA_CHANNEL_MAPPING_SHARE:
-		err = share_mapping(s, q);
+		err = reply_with(q, worker_mapping_file(s->mappings, q->m.address, q->m.length));
+		break;
+	case VCUDA_CHANNEL_EXPORT:
+		err = give_export(q);
 		break;
 	case VCUDA_CHANNEL_MAPPING_ADOPT:
 		return adopt_mapping(s, q);

@@ -55,6 +55,8 @@ const struct sandbox_calls sandbox_allowed[] = {
 	 CALLS_ALL},
 	/* NVIDIA's driver speaks to its kernel part by ioctl. Only the GPU's nodes can be opened. */
 	{CALLS(S(ioctl)), CALLS_CUDA},
+	/* Our libcuda.so.1 as the driver, in a guest that lends its GPU on: it looks into exported descriptors. */
+	{CALLS(S(tee)), CALLS_CUDA},
 	/* NVIDIA's driver sets it before it makes files. */
 	{CALLS(S(umask)), CALLS_CUDA},
 	/* NVIDIA's driver asks where memory of the host lies. */

@@ -301,6 +301,24 @@ void worker_ledger_swap(unsigned int gpu, unsigned int other)
 	pthread_mutex_unlock(&ledger.lock);
 }
 
+unsigned int worker_ledger_gpu(unsigned int device)
+{
+	return device < VCUDA_LEDGER_GPUS ? gpu_of(device) : device;
+}
+
+int worker_ledger_keeper(void)
+{
+	struct vcuda_ledger_message m = {.type = VCUDA_LEDGER_KEEPER};
+	int fds[VCUDA_LEDGER_JOIN_FDS] = {-1, -1, -1};
+
+	if (!has_ledger())
+		return -1;
+	pthread_mutex_lock(&ledger.lock);
+	ask(&m, fds);
+	pthread_mutex_unlock(&ledger.lock);
+	return fds[0];
+}
+
 static bool meter_take(unsigned int gpu, uint64_t bytes)
 {
 	bool taken;

@@ -53,6 +53,12 @@ bool worker_ledger_host_room(uint64_t bytes);
 bool worker_ledger_host_hold(uint64_t bytes);
 void worker_ledger_host_release(uint64_t bytes);
 
+/* The GPU that the memory of a device is on. */
+unsigned int worker_ledger_gpu(unsigned int device);
+
+/* A new connection to the guest's keeper (session/keeper.h), which is the caller's; -1: there is no keeper. */
+int worker_ledger_keeper(void);
+
 /* What this guest process may have now. */
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which);
 

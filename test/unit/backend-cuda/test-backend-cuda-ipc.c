@@ -162,7 +162,14 @@ static CUresult import_pool(CUmemoryPool *pool, void *from, int type, uint64_t f
 	return result;
 }
 
+static CUresult pool_of(void *value, int attribute, CUdeviceptr p)
+{
+	*(CUmemoryPool *)value = POOL;
+	return attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static struct vcuda_backend_ops ops = {
+	.cuPointerGetAttribute = pool_of,
 	.cuMemGetAddressRange_v2 = range,
 	.cuIpcGetMemHandle = get_memory,
 	.cuIpcOpenMemHandle_v2 = open_memory,
