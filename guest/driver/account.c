@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How much each user of the guest has pinned, over all of the user's contexts.
+ * How much each user of the guest has pinned, over all of the user's contexts, and how many files of exported memory
+ * there are that the user has made.
  *
  * CUDA programs expect to pin more than the usual RLIMIT_MEMLOCK, so the module's limit applies, or the rlimit where
  * that is higher.
  */
 #include <linux/cred.h>
+#include <linux/err.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
@@ -18,6 +20,7 @@ struct vcuda_user {
 	unsigned int references;
 	kuid_t uid;
 	atomic_long_t pages;
+	atomic_t exports;
 };
 
 static DEFINE_MUTEX(vcuda_users_lock);
@@ -26,6 +29,10 @@ static LIST_HEAD(vcuda_users);
 static unsigned int max_pinned_mib;
 module_param(max_pinned_mib, uint, 0644);
 MODULE_PARM_DESC(max_pinned_mib, "Memory that one user may pin, in MiB (0: half of the guest's memory)");
+
+static unsigned int max_exports = 8192;
+module_param(max_exports, uint, 0644);
+MODULE_PARM_DESC(max_exports, "Files of exported memory that one user may have");
 
 struct vcuda_user *vcuda_user_get(kuid_t uid)
 {
@@ -51,7 +58,7 @@ void vcuda_user_put(struct vcuda_user *user)
 {
 	mutex_lock(&vcuda_users_lock);
 	if (!--user->references) {
-		WARN_ON_ONCE(atomic_long_read(&user->pages));
+		WARN_ON_ONCE(atomic_long_read(&user->pages) || atomic_read(&user->exports));
 		list_del(&user->entry);
 		kfree(user);
 	}
@@ -74,4 +81,22 @@ int vcuda_user_charge(struct vcuda_user *user, unsigned long pages)
 void vcuda_user_uncharge(struct vcuda_user *user, unsigned long pages)
 {
 	atomic_long_sub(pages, &user->pages);
+}
+
+struct vcuda_user *vcuda_user_get_export(void)
+{
+	struct vcuda_user *user = vcuda_user_get(current_uid());
+
+	if (!user)
+		return ERR_PTR(-ENOMEM);
+	if (atomic_inc_return(&user->exports) <= READ_ONCE(max_exports))
+		return user;
+	vcuda_user_put_export(user);
+	return ERR_PTR(-EDQUOT);
+}
+
+void vcuda_user_put_export(struct vcuda_user *user)
+{
+	atomic_dec(&user->exports);
+	vcuda_user_put(user);
 }

@@ -37,7 +37,7 @@ static void vcuda_call_work(struct work_struct *work)
 
 struct vcuda_call *vcuda_call_new(struct vcuda_device *device, u32 type, u64 generation)
 {
-	struct vcuda_call *call = kzalloc(sizeof(*call), GFP_KERNEL);
+	struct vcuda_call *call = kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT);
 
 	if (!call)
 		return NULL;
@@ -61,7 +61,7 @@ int vcuda_call_add_extent(struct vcuda_call *call, phys_addr_t gpa, u64 length)
 	if (index == VCUDA_MAX_EXTENTS)
 		return -ENOSPC;
 	if (!call->chunks[chunk]) {
-		call->chunks[chunk] = (void *)get_zeroed_page(GFP_KERNEL);
+		call->chunks[chunk] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 		if (!call->chunks[chunk])
 			return -ENOMEM;
 	}

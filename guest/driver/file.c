@@ -135,6 +135,8 @@ static long vcuda_file_ioctl(struct file *file, unsigned int command, unsigned l
 		return vcuda_ioctl_wait(context, user);
 	case VCUDA_IOC_PROCESS:
 		return vcuda_ioctl_process(context, user);
+	case VCUDA_IOC_HOLD:
+		return vcuda_export(context, user);
 	default:
 		return -ENOTTY;
 	}

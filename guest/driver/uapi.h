@@ -79,11 +79,25 @@ struct vcuda_process {
 	__u32 reserved;
 };
 
+/*
+ * Makes a file that holds what the context's worker has exported under `name`, until the last descriptor of it is
+ * closed, in whatever process. `contents` can be read from the file. Errors: EINVAL, ENOENT (nothing has that name),
+ * EDQUOT (the host's limit is reached, or the module's max_exports), EOPNOTSUPP (the host is older), EMFILE, ENFILE,
+ * ENOMEM, EPIPE, ENODEV, EINTR, ETIMEDOUT.
+ */
+struct vcuda_hold {
+	__u64 name[2];
+	__u8 contents[64];
+	__s32 fd;		/* out: closed on exec */
+	__u32 reserved;
+};
+
 #define VCUDA_IOC_OPEN _IOWR('V', 0x01, struct vcuda_open)
 #define VCUDA_IOC_PIN _IOW('V', 0x02, struct vcuda_pin)
 #define VCUDA_IOC_UNPIN _IOW('V', 0x03, struct vcuda_unpin)
 #define VCUDA_IOC_DOORBELL _IO('V', 0x04)
 #define VCUDA_IOC_WAIT _IOW('V', 0x05, struct vcuda_wait)
 #define VCUDA_IOC_PROCESS _IOWR('V', 0x06, struct vcuda_process)
+#define VCUDA_IOC_HOLD _IOWR('V', 0x07, struct vcuda_hold)
 
 #endif

@@ -187,6 +187,12 @@ struct vcuda_user *vcuda_user_get(kuid_t uid);
 void vcuda_user_put(struct vcuda_user *user);
 int vcuda_user_charge(struct vcuda_user *user, unsigned long pages);
 void vcuda_user_uncharge(struct vcuda_user *user, unsigned long pages);
+/* One file more of the current user's: -EDQUOT where there are too many. */
+struct vcuda_user *vcuda_user_get_export(void);
+void vcuda_user_put_export(struct vcuda_user *user);
+
+/* export.c */
+int vcuda_export(struct vcuda_context *context, struct vcuda_hold __user *user);
 
 /* file.c */
 extern const struct file_operations vcuda_file_operations;

@@ -75,7 +75,7 @@ reload() {
 	$box rmmod virtio_cuda && [ ! -e /dev/vcuda ] && $box insmod /run/vcuda/virtio-cuda.ko && [ -c /dev/vcuda ]
 }
 
-for name in open wait doorbells pin direct extents map-fails slow-unmap lost fork orphan sharer kill limit; do
+for name in open wait doorbells pin direct extents map-fails slow-unmap lost fork orphan sharer kill limit export; do
 	check "$name" "$test" "$name"
 done
 check no-pins-left no_pins_left

@@ -41,7 +41,7 @@
 
 /* How many calls succeeded, of all processes. */
 struct successes {
-	_Atomic unsigned long lives, calls, open, pin, unpin, doorbell, wait, map;
+	_Atomic unsigned long lives, calls, open, pin, unpin, doorbell, wait, map, hold;
 };
 
 static struct successes *successes;
@@ -149,6 +149,19 @@ static void call_wait(struct caller *c)
 	struct vcuda_wait args = {.seen = (uint32_t)below(c, 4), .timeout_us = 1 + (uint32_t)below(c, 20000)};
 
 	successes->wait += !ioctl(any_file(c), VCUDA_IOC_WAIT, &args);
+}
+
+/* Half of the files stay until the process ends. The host knows some of the names. */
+static void call_hold(struct caller *c)
+{
+	static const uint64_t names[] = {1, 3, 4, 5};
+	struct vcuda_hold args = {.name = {names[below(c, 4)], below(c, 3)}, .reserved = !below(c, 64)};
+
+	if (ioctl(any_file(c), VCUDA_IOC_HOLD, &args))
+		return;
+	successes->hold++;
+	if (below(c, 2))
+		close(args.fd);
 }
 
 /* Wrong numbers, and arguments where no memory is. */
@@ -277,14 +290,19 @@ static void call_fork(struct caller *c)
 		kill(child, SIGKILL);
 }
 
+/* Stacks of threads are no place where a mapping was that a thread has had, and goes on changing. */
+static _Atomic bool have_stacks;
+
 static void *call_randomly(void *argument)
 {
 	static void (*const calls[])(struct caller * c) = {call_open,  call_open,       call_pin,          call_pin,
 							   call_pin,   call_unpin,      call_doorbell,     call_wait,
 							   call_map,   call_change_map, call_change_arena, call_close,
-							   call_other, call_raw,        call_fork};
+							   call_other, call_raw,        call_fork,         call_hold};
 	struct caller *c = argument;
 
+	while (!have_stacks)
+		sched_yield();
 	for (int i = 0; i < CALLS; i++) {
 		successes->calls++;
 		calls[below(c, sizeof(calls) / sizeof(*calls))](c);
@@ -322,6 +340,7 @@ static void live(uint64_t seed)
 		if (i && pthread_create(&thread, NULL, call_randomly, &callers[i]))
 			break;
 	}
+	have_stacks = true;
 	call_randomly(&callers[0]);
 	_exit(0);
 }
@@ -388,8 +407,8 @@ int main(int argc, char **argv)
 			repeat_lives(seed + (uint64_t)i * 0x9e3779b9, end);
 	}
 	all_right = wait_for_all(children, count);
-	printf("%lu lives, %lu calls: opened %lu, pinned %lu, unpinned %lu, rang %lu, woke %lu, mapped %lu\n",
+	printf("%lu lives, %lu calls: opened %lu, pinned %lu, unpinned %lu, rang %lu, woke %lu, mapped %lu, held %lu\n",
 	       successes->lives, successes->calls, successes->open, successes->pin, successes->unpin,
-	       successes->doorbell, successes->wait, successes->map);
+	       successes->doorbell, successes->wait, successes->map, successes->hold);
 	return !all_right;
 }

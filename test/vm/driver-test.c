@@ -320,6 +320,7 @@ static const struct {
 	{ "slow-unmap", check_slow_unmap }, { "lost", check_lost },	{ "fork", check_fork },
 	{ "orphan", check_orphan },	  { "sharer", check_sharer },  { "kill", check_kill },	{ "limit", check_limit },
 	{ "killable", check_killable },	  { "quarantine", check_quarantine }, { "unbound", check_unbound },
+	{ "export", check_export },
 };
 
 int main(int argc, char **argv)

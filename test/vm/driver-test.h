@@ -17,7 +17,7 @@ enum scenario { GOOD, SLOW_DESTROY, LOSE, MAP_FAILS, NO_DESTROY, DESTROY_FAILS, 
 
 /* What fake-host.py writes at 64. */
 struct counters {
-	uint32_t bad, contexts, mappings, hellos, extents, direct, maps;
+	uint32_t bad, contexts, mappings, hellos, extents, direct, maps, held;
 };
 
 /* Says where and ends the process. */
@@ -52,5 +52,8 @@ void check_sharer(void);
 void check_kill(void);
 void check_killable(void);
 void check_quarantine(void);
+
+/* driver-export.c */
+void check_export(void);
 
 #endif

@@ -17,7 +17,7 @@ Runs in vcudad's place (VCUDA_DAEMON). What a context meets is chosen by the gue
 A major version other than 1 is refused. By convention the wake word is at the start of the shared area: a doorbell adds one to
 it. Each CREATE, MAP, UNMAP and DESTROY is checked against what the host knows; `bad` counts what was wrong and is shown, with
 other counters, in the shared area at 64 (u32 each): bad, contexts, mappings, hellos, extents of the last mapping, how many mappings are
-direct, MAPs so far. Direct ranges are offered, and are mappings here.
+direct, MAPs so far, files that hold an export. Direct ranges are offered, and are mappings here.
 """
 
 import array
@@ -37,6 +37,8 @@ GET_PROTOCOL_FEATURES, GET_QUEUE_NUM, SET_VRING_ENABLE, GET_CONFIG = 15, 17, 18,
 FEATURES = 1 << 32 | 1 << 30
 PROTOCOL_FEATURES = 1 << 0 | 1 << 9
 HELLO, CREATE, DESTROY, MAP, UNMAP = 1, 2, 3, 4, 5
+HOLD, DROP = 7, 8
+UNKNOWN, TOO_MANY, ANSWERED_LATE, REFUSED_LATE = 1, 2, 3, 5  # names of exports begin with these
 WAKE, LOST = 1, 2
 WRITABLE, LAST, DIRECT = 1, 2, 4
 MAGIC = 0x4144554356545256
@@ -68,6 +70,7 @@ class Host:
         self.connection = connection
         self.queues = [Queue() for _ in range(3)]
         self.regions, self.contexts = [], {}
+        self.held = []
         self.later, self.owed = [], []
         self.bad = self.hellos = self.last_extents = self.maps = 0
 
@@ -146,8 +149,8 @@ class Host:
         mappings = sum(len(context.mappings) for context in self.contexts.values())
         direct = sum(mapping["direct"] for context in self.contexts.values() for mapping in context.mappings.values())
         for context in self.contexts.values():
-            values = (self.bad, len(self.contexts), mappings, self.hellos, self.last_extents, direct, self.maps)
-            self.write(context.extents[0][0] + 64, struct.pack("<7I", *values))
+            values = (self.bad, len(self.contexts), mappings, self.hellos, self.last_extents, direct, self.maps, len(self.held))
+            self.write(context.extents[0][0] + 64, struct.pack("<8I", *values))
 
     def complain(self, message):
         print("fake-host:", message, file=sys.stderr, flush=True)
@@ -166,6 +169,10 @@ class Host:
             self.answer(request, 0)
         elif kind == CREATE:
             self.create(request, number, length, major, minor, extents)
+        elif kind == HOLD:
+            self.hold(request, context, address, length)
+        elif kind == DROP:
+            self.drop(request, address, length)
         elif context is None:
             self.answer(request, -errno.ENOENT)
         elif kind == MAP:
@@ -227,6 +234,23 @@ class Host:
             self.later.append((time.monotonic() + 0.5, context, finish))
         else:
             finish()
+
+    def hold(self, request, context, *name):
+        status = {UNKNOWN: -errno.ENOENT, TOO_MANY: -errno.EDQUOT, REFUSED_LATE: -errno.EDQUOT}.get(name[0], 0)
+        if not status:
+            self.held.append(name)
+        if context and name[0] in (ANSWERED_LATE, REFUSED_LATE):
+            self.later.append((time.monotonic() + 1, context, lambda: self.answer(request, status)))
+        else:
+            self.answer(request, status)
+
+    def drop(self, request, *name):
+        if name in self.held:
+            self.held.remove(name)
+            self.answer(request, 0)
+        else:
+            self.complain(f"DROP of {name}, which no file holds")
+            self.answer(request, -errno.ENOENT)
 
     def finish_unmaps(self, context):
         """What is still owed of a context that ends: once DESTROY is answered nothing writes any more."""
@@ -315,7 +339,7 @@ class Host:
 
     def forget(self):
         """After a reset the guest's memory is the guest's alone."""
-        self.contexts, self.later, self.owed = {}, [], []
+        self.contexts, self.later, self.owed, self.held = {}, [], [], []
 
     def vring_state(self, request, index, value):
         queue = self.queues[index]
