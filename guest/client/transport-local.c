@@ -552,6 +552,17 @@ static int local_mapping_release(struct client_transport *t, void *address, size
 	return err;
 }
 
+/* An older worker does not know the request. */
+static int local_export_descriptor(struct client_transport *t, const uint64_t name[2], const uint8_t contents[64])
+{
+	struct vcuda_channel_message m = {.type = VCUDA_CHANNEL_EXPORT, .address = name[0], .length = name[1]};
+	int fd, guarded = begin_change(), err = client_local_exchange(of(t), &m, -1, &fd, 1);
+
+	(void)contents; /* the worker's side has written them */
+	end_change(guarded);
+	return err == -EPROTO ? -EOPNOTSUPP : err ? err : fd;
+}
+
 static void local_forked(struct client_transport *t)
 {
 	pthread_mutex_init(&of(t)->mappings_lock, NULL);
@@ -572,6 +583,7 @@ const struct client_transport_ops client_transport_local = {
 	.mapping_create = local_mapping_create,
 	.mapping_register = local_mapping_register,
 	.mapping_release = local_mapping_release,
+	.export_descriptor = local_export_descriptor,
 	.detaching = &client_local_detaching,
 	.forked = local_forked,
 };

@@ -188,6 +188,20 @@ static int virtio_direct_pin(struct client_transport *t, void *address, size_t b
 	return pin_with(t, address, bytes, VCUDA_PIN_DIRECT | (writable ? VCUDA_PIN_WRITABLE : 0));
 }
 
+/* An older driver does not know the request; the file's number is above 2 as long as those are open. */
+static int virtio_export_descriptor(struct client_transport *t, const uint64_t name[2], const uint8_t contents[64])
+{
+	struct vcuda_hold h = {.name = {name[0], name[1]}};
+	int err, guarded = vcuda_own_descriptor_guard();
+
+	memcpy(h.contents, contents, sizeof(h.contents));
+	do {
+		err = do_ioctl(t, VCUDA_IOC_HOLD, &h);
+	} while (err == -EINTR);
+	vcuda_own_descriptor_unguard(guarded);
+	return err == -ENOTTY ? -EOPNOTSUPP : err ? err : h.fd;
+}
+
 static void virtio_forked(struct client_transport *t)
 {
 	vcuda_own_descriptor_close(&of(t)->device);
@@ -206,5 +220,6 @@ const struct client_transport_ops client_transport_virtio = {
 	.mapping_release = virtio_mapping_release,
 	.direct_pin = virtio_direct_pin,
 	.direct_unpin = unpin,
+	.export_descriptor = virtio_export_descriptor,
 	.forked = virtio_forked,
 };

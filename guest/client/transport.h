@@ -116,6 +116,13 @@ struct client_transport_ops {
 	int (*direct_pin)(struct client_transport *t, void *address, size_t bytes, bool writable);
 	int (*direct_unpin)(struct client_transport *t, void *address, size_t bytes);
 
+	/*
+	 * A new descriptor of the application's that holds what the worker has exported under the key `name`, and from
+	 * which `contents` can be read (client_export_read()). Returns it, or -errno. -EOPNOTSUPP: the host or the
+	 * guest's driver is older; -ENOENT: nothing has that name; -EDQUOT: the host's limit is reached.
+	 */
+	int (*export_descriptor)(struct client_transport *t, const uint64_t name[2], const uint8_t contents[64]);
+
 	const struct client_detaching *detaching; /* NULL: the session cannot be given up */
 
 	/* In a forked child: closes what it inherited. Async-signal-safe; may be NULL. */
@@ -125,6 +132,9 @@ struct client_transport_ops {
 extern const struct client_transport_ops client_transport_virtio; /* where: device path, NULL: /dev/vcuda */
 extern const struct client_transport_ops
 	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
+
+/* The contents of a descriptor of export_descriptor(), of any process. False: it is none. */
+bool client_export_read(int fd, void *contents, size_t bytes);
 
 /*
  * Makes *own a connection to vcudad at `where`, as client_transport_local's. `prepare`: called with the socket before it

@@ -6,6 +6,7 @@ usage: gpu.py BUILD_DIRECTORY SCENARIO        exit status 77 where there is no G
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -94,7 +95,20 @@ def beyond_grants():
         print("".join(line + "\n" for line in log().splitlines() if "granted" in line), end="")
 
 
-SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, local.examples, local.isolation, local.shares_of_gpu, local.worker_killed, local.hostile,
+def exports_natively():
+    """Exported memory outlives its process with NVIDIA's driver itself, as the scenarios `exports` expect it of us."""
+    cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    driver = re.search(r"libcuda\.so\.1 .*=> (.*)", cache)
+    local.check(driver, "the loader does not know NVIDIA's libcuda.so.1")
+    for part in "exits", "killed", "twice", "released", "device", "close", "mapping", "pool":
+        r = subprocess.run([local.build("test/local/exports"), part], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           check=False, timeout=harness.LIMIT, env=dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(driver.group(1))))
+        local.check(r.returncode == 0, f"{part}: {r.returncode} {r.stdout}{r.stderr}")
+        print(f"{part}: passed")
+
+
+SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, exports_natively, local.exports, local.exports_killed,
+                                    local.exports_counted, local.examples, local.isolation, local.shares_of_gpu, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context,
                                     local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
                                     local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.release, local.compile_loads)}

@@ -25,6 +25,7 @@ from compile import compile_cached, compile_crashes, compile_ends, compile_limit
 from descriptors import descriptors, descriptors_of_host
 from detaching import detaching, detaching_fails
 from devices import devices, devices_of_daemon
+from exports import exports, exports_counted, exports_elsewhere, exports_killed, exports_limited
 from faults import faults
 from harness import (BACKEND, EXAMPLES, LIMIT, THREAD_SANITIZER, build, check, children, daemon,
                      end_steady, need_thread_sanitizer, random_seed, resident_kib, run_example, start_steady, vcuda,
@@ -483,7 +484,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity)}

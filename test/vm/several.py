@@ -13,9 +13,9 @@ import sys
 import time
 
 from machine import Machine
-from harness import check, wait_until
+from harness import LIMIT, check, wait_until
 
-PROGRAMS = ["test/local/steady", "guest/lib/libcuda.so.1"]
+PROGRAMS = ["test/local/steady", "test/local/exports", "guest/lib/libcuda.so.1"]
 SECONDS = 10**6  # until the VM ends
 
 
@@ -53,6 +53,14 @@ def go_on(vm, processes):
     check(len(vm.workers()) == len(processes), f"{len(vm.workers())} workers for {len(processes)} programs")
 
 
+def export_nothing(vm, other):
+    """What a descriptor of one VM names is nothing in another one, while it is there."""
+    vm.run("mkfifo /tmp/in; exports show </tmp/in >/tmp/show 2>&1 & pid=$!; exec 7>/tmp/in")
+    vm.run(f"timeout {LIMIT} sh -c 'until grep -q next? /tmp/show; do usleep 20000; done'")
+    other.run("exports forge " + vm.run("head -1 /tmp/show"))
+    vm.run("echo >&7; wait $pid")
+
+
 def disturb(vm):
     """A worker is killed, and then the VM is."""
     os.kill(vm.workers()[0], signal.SIGKILL)
@@ -73,6 +81,7 @@ def main():
         for vm, programs in started:
             go_on(vm, programs)
         share_nothing(machines)
+        export_nothing(machines[0], machines[1])
         disturb(machines[0])
         for vm, programs in started[1:]:
             go_on(vm, programs)

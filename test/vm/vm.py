@@ -18,8 +18,9 @@ import tempfile
 import time
 
 from machine import DEVICE, HERE, Machine, parts
+from exports import MEMORY, keepers
 from faults import TIMES, inventory, settled, wait_until_same
-from harness import check, resident_kib, wait_until
+from harness import LIMIT, check, resident_kib, wait_until
 
 BUILD = ""
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "pinnedCopy", "legacyLaunch", "managed"]
@@ -45,7 +46,7 @@ def of_toolkits():
 
 def programs():
     """What goes into the guest."""
-    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/local/hostmem", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
+    return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/local/hostmem", "test/local/exports", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
 
@@ -301,6 +302,52 @@ def descriptors(vm):
     print("  " + vm.run("descriptors " + " ".join(DESCRIPTORS)))
 
 
+class Exporter:
+    """A part of test/local/exports in the guest's background, which waits where it says so."""
+    def __init__(self, vm, part):
+        self.vm, self.part = vm, part
+        vm.run("rm -f /tmp/in; mkfifo /tmp/in")
+        self.pid = vm.run(f"exports {part} </tmp/in >/tmp/exports.log 2>&1 & echo $!").split()[-1]
+        vm.run("exec 7>/tmp/in")
+        self.waits = 0
+
+    def reach(self):
+        """Until it waits, and the host has no worker of it."""
+        self.waits += 1
+        self.vm.run(f"timeout {LIMIT} sh -c 'until [ $(grep -c next? /tmp/exports.log) = {self.waits} ] || ! kill -0 {self.pid}; do usleep 20000; done'")
+        wait_until(lambda: not self.vm.workers(), "a worker outlived its process")
+
+    def go_on(self):
+        self.vm.run("echo >&7")
+
+    def end(self):
+        status, out = self.vm.end_of((self.pid, "/tmp/exports.log"))
+        self.vm.run("exec 7>&-")
+        check(status == 0 and out.endswith("exports: passed"), f"exports {self.part}: {status} {out}")
+
+
+def device_memory(vm):
+    return processes_of(vm)["quotas"]["max-device-memory"]["used"]
+
+
+def exports(vm):
+    """Exported memory outlives its process and worker, whatever ends them, and ends with its last descriptor."""
+    vm.run("for part in twice released; do exports $part || exit 1; done")
+    for part in "exits", "killed", "pool":
+        exporter = Exporter(vm, part)
+        exporter.reach()
+        exporter.go_on()
+        exporter.end()
+    exporter = Exporter(vm, "counted")
+    exporter.reach()
+    check(device_memory(vm) == MEMORY, f"{device_memory(vm)} bytes are counted")
+    exporter.go_on()
+    wait_until(lambda: device_memory(vm) == 0, "the last close has freed nothing")
+    exporter.reach()
+    exporter.go_on()
+    exporter.end()
+
+
 def pin_kill(vm):
     print("  " + vm.run("pin-kill 10 64"))
 
@@ -362,6 +409,12 @@ def killed(vm):
         check(not vm.workers(), "a worker outlived its VM")
         next_works(vm)
         has_again(vm, before)
+    Exporter(vm, "counted").reach()
+    check(device_memory(vm) == MEMORY, f"{device_memory(vm)} bytes are counted")
+    vm.restart()
+    check(device_memory(vm) == 0, "what was exported outlives the VM")
+    next_works(vm)
+    has_again(vm, before)
 
 
 def has_again(vm, before):
@@ -461,11 +514,12 @@ def balloon(kernel):
 
 
 DIRECT = {f.__name__: f for f in (direct_contents, direct_kinds, direct_many, direct_limit, direct_ends, direct_hostile)}
-SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, unplug, reboot, killed, pause, registration, host_memory, descriptors)}
+SCENARIOS = {f.__name__: f for f in (examples, runtimes, isolation, worker_killed, operator, release, checkpoint, memory, pins, pin_kill, reload, unplug, reboot, killed, pause, registration, host_memory, descriptors, exports)}
 
 
 def nothing_left(vm):
     wait_until(lambda: not vm.workers(), "a worker is left")
+    wait_until(lambda: not keepers(vm.daemon), "what has been exported is left")
     pinned = "awk '/foll_pin_acquired/ { a = $2 } /foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat"
     wait_until(lambda: vm.run(pinned) == "0", "pages are left pinned in the guest")
     status, out = vm.sh("dmesg | grep -E 'BUG|WARNING:|Oops|general protection|refcount|use-after-free'")

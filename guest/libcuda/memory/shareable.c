@@ -2,7 +2,9 @@
 /* Mapped memory of several processes. */
 #include "memory/shareable.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@
 #include "core/context.h"
 #include "protocol/guest-calls.h"
 #include "common/log.h"
+#include "common/share.h"
+#include "guest/client/session.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -24,7 +28,8 @@ bool libcuda_shareable_type(CUmemAllocationHandleType type)
 	return false;
 }
 
-CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to)
+/* What the handle names ends with this process. */
+static CUresult give_file(const CUipcMemHandle *handle, void *to)
 {
 	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -38,9 +43,37 @@ CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to)
 	return CUDA_SUCCESS;
 }
 
+_Static_assert(sizeof(CUipcMemHandle) == sizeof(struct vcuda_share_handle), "CUDA says how large handles are");
+
+CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to)
+{
+	struct client_transport *t = client_session.transport;
+	struct vcuda_share_handle h;
+	uint64_t name[2];
+	int fd, err;
+
+	memcpy(&h, handle, sizeof(h));
+	if (!vcuda_share_is_kept(&h))
+		return give_file(handle, to);
+	memcpy(name, h.key, sizeof(name));
+	fd = t->ops->export_descriptor(t, name, (const uint8_t *)&h);
+	if (fd == -EOPNOTSUPP)
+		return give_file(handle, to);
+	if (fd >= 0) {
+		*(int *)to = fd;
+		return CUDA_SUCCESS;
+	}
+	err = client_session_check(fd);
+	if (err)
+		return (CUresult)err;
+	vcuda_log_once("no descriptor of exported memory can be made: %s", strerror(-fd));
+	/* Another thread has released it. */
+	return fd == -ENOENT ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 bool libcuda_shareable_read(int fd, CUipcMemHandle *handle)
 {
-	return pread(fd, handle, sizeof(*handle), 0) == sizeof(*handle);
+	return client_export_read(fd, handle, sizeof(*handle));
 }
 
 static CUresult export(void *to, CUmemGenericAllocationHandle handle, const struct libcuda_allocation *made,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the application sends to another process as a file descriptor is a small sealed file that holds the workers'
- * handle: device memory has no descriptors in a guest. Of host memory it is the memory's own file (host-memory.h).
+ * What the application sends to another process as a file descriptor names the workers' handle: device memory has no
+ * descriptors in a guest. The host keeps the memory as long as a process of the guest has the descriptor
+ * (transport.h). Where the host or the guest's driver is older, the descriptor is a small sealed file, and the memory
+ * ends with its process. Of host memory it is the memory's own file (host-memory.h).
  */
 #ifndef VCUDA_SHAREABLE_H
 #define VCUDA_SHAREABLE_H
@@ -13,7 +15,8 @@
 /* Whether that is how it is to be sent. If not, says that nothing else is there. */
 bool libcuda_shareable_type(CUmemAllocationHandleType type);
 
-/* Puts a new descriptor for a handle at *(int *)to: CUDA_ERROR_OUT_OF_MEMORY if none can be made. */
+/* Puts a new descriptor for a handle at *(int *)to: CUDA_ERROR_OUT_OF_MEMORY if none can be made, which the log
+ * explains. */
 CUresult libcuda_shareable_give(const CUipcMemHandle *handle, void *to);
 
 /* The handle behind a descriptor; false: there is none. */
