@@ -331,7 +331,7 @@ class CommandLine(unittest.TestCase):
                                 (['--socket', '/x', '--warm', '65'], 'number from 0 to 64'),
                                 (['--socket', '/x', '--warm', '-1'], 'number from 0 to 64'),
                                 (['--socket', '/x', '--warm', 'two'], 'number from 0 to 64'),
-                                (['--socket', '/x', '--warm', '3', '--max-contexts', '2'], 'more than --max-contexts'),
+                                (['--socket', '/x', '--warm', '3', '--max-contexts', '2'], 'more than max-contexts'),
                                 (['--socket', '/x', '--warm-device', 'x'], 'number from 0 to 63'),
                                 (['--nonsense'], '--help'), (['--socket', '/x', 'nonsense'], 'not an option')]:
             result = run(*arguments)

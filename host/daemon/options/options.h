@@ -44,6 +44,7 @@ struct daemon_options {
 	uint64_t min_device_memory;  /* bytes of these that no other VM grows into */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
+	const char *cpus_list;       /* `cpus` as it was given; NULL: it was not */
 	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
@@ -55,7 +56,25 @@ struct daemon_options {
 	bool mapper; /* a VM's workers have one */
 };
 
-/* Exits with a message where the command line is wrong, or with 0 after --help and --version. */
+/* What an option has that was not given. */
+void daemon_options_default(struct daemon_options *options);
+
+/* Whether a VM may have that name. */
+bool daemon_is_name(const char *name);
+
+/*
+ * Whether the options fit together, whatever the machine is. False: `reason` begins with the name of one of them and a
+ * colon.
+ */
+bool daemon_options_agree(const struct daemon_options *options, char *reason, size_t size);
+
+/* Whether vcudad itself may run on all processors of `cpus`. */
+bool daemon_options_may_run(const struct daemon_options *options);
+
+/*
+ * Exits with a message where the command line or a configuration file is wrong, and after --help, --version,
+ * --check-config and --print-config. Strings of `options` live as long as the process. Not thread-safe.
+ */
 void daemon_options_parse(struct daemon_options *options, int argc, char **argv);
 
 #endif

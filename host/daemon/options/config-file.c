@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options/config-file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MOST (1u << 20)
+
+void daemon_config_say(const char *path, unsigned int line, const char *kind, const char *format, ...)
+{
+	va_list values;
+
+	fprintf(stderr, "%s:", path);
+	if (line)
+		fprintf(stderr, "%u:", line);
+	fprintf(stderr, " %s: ", kind);
+	va_start(values, format);
+	vfprintf(stderr, format, values);
+	va_end(values);
+	fputc('\n', stderr);
+}
+
+/* The whole file with a NUL behind it, or NULL with errno. */
+static char *read_whole(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *text = file ? malloc(FILE_MOST + 1) : NULL;
+	size_t length = text ? fread(text, 1, FILE_MOST + 1, file) : 0;
+
+	if (text && (ferror(file) || length > FILE_MOST || memchr(text, 0, length))) {
+		if (!ferror(file))
+			errno = EINVAL;
+		free(text);
+		text = NULL;
+	}
+	if (text) {
+		char *shorter = realloc(text, length + 1);
+
+		text = shorter ? shorter : text;
+		text[length] = '\0';
+	}
+	if (file)
+		fclose(file);
+	return text;
+}
+
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t\r");
+	end = text + strlen(text);
+	while (end > text && strchr(" \t\r", end[-1]))
+		end--;
+	*end = '\0';
+	return text;
+}
+
+struct place {
+	const char *path;
+	unsigned int line;
+	unsigned int *mistakes;
+};
+
+#define mistake(place, ...)                                                                                            \
+	((*(place)->mistakes)++, daemon_config_say((place)->path, (place)->line, "error", __VA_ARGS__))
+
+static void refuse_name(const struct place *place, const char *name)
+{
+	const struct daemon_option *known = daemon_option_find(name), *nearest = daemon_option_nearest(name);
+
+	if (known)
+		mistake(place, "%s is an option of the command line only", name);
+	else if (nearest)
+		mistake(place, "vcudad has no option %s: do you mean %s?", name, nearest->name);
+	else
+		mistake(place,
+			"vcudad has no option %s: each line has one of `vcudad --help`, without dashes, such as "
+			"\"max-contexts = 16\"",
+			name);
+}
+
+static void set(struct daemon_config *config, const struct place *place, struct daemon_options *options, char *name,
+		char *value)
+{
+	const struct daemon_option *option = daemon_option_find(name);
+	char advice[DAEMON_ADVICE_BYTES];
+	unsigned int *line;
+
+	if (!option || option->only_command_line) {
+		refuse_name(place, name);
+		return;
+	}
+	line = &config->lines[option - daemon_option_table];
+	if (*line)
+		mistake(place, "%s is in line %u already", name, *line);
+	else if (!option->type->set(options, option, value, advice))
+		mistake(place, "%s = %s: %s", name, value, advice);
+	*line = place->line;
+}
+
+void daemon_config_read(struct daemon_config *config, const char *path, struct daemon_options *options,
+			unsigned int *mistakes)
+{
+	struct place place = {.path = path, .mistakes = mistakes};
+	char *rest;
+
+	*config = (struct daemon_config){.text = read_whole(path)};
+	rest = config->text;
+	if (!rest)
+		mistake(&place, "%s", errno == EINVAL ? "no text of at most 1 MiB" : strerror(errno));
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		char *value;
+
+		place.line++;
+		line = trim(line);
+		if (!*line || *line == '#')
+			continue;
+		value = strchr(line, '=');
+		if (!value) {
+			mistake(&place,
+				"there is no \"=\": give a line such as \"max-contexts = 16\", or \"verbose = yes\"");
+			continue;
+		}
+		*value = '\0';
+		set(config, &place, options, trim(line), trim(value + 1));
+	}
+}

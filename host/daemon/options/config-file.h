@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configuration files of vcudad: lines "option = value" with the names of the command line's options, without dashes.
+ * Flags have the values yes and no. Lines that begin with "#" are comments.
+ */
+#ifndef VCUDA_CONFIG_FILE_H
+#define VCUDA_CONFIG_FILE_H
+
+#include <stdbool.h>
+
+#include "options/option-table.h"
+
+struct daemon_config {
+	char *text;                              /* which the strings of the options are in; the caller frees it */
+	unsigned int lines[DAEMON_OPTIONS_MOST]; /* where the options are, from 1; 0: an option is not there */
+};
+
+/*
+ * Sets `options` by the file, and prints a message for each mistake, which it counts in `mistakes`; an option with a
+ * mistake has any value. Not thread-safe.
+ */
+void daemon_config_read(struct daemon_config *config, const char *path, struct daemon_options *options,
+			unsigned int *mistakes);
+
+/* "PATH:LINE: kind: ..." to standard error; line 0: of the whole file. */
+void daemon_config_say(const char *path, unsigned int line, const char *kind, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif
