@@ -41,6 +41,7 @@ int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_top(const struct cli_paths *paths, int argc, char **argv);
 int cli_metrics(int argc, char **argv);
 int cli_profile(int argc, char **argv);
+int cli_config(const struct cli_paths *paths, int argc, char **argv);
 int cli_pause(int argc, char **argv);
 int cli_resume(int argc, char **argv);
 int cli_move(int argc, char **argv);

@@ -54,6 +54,8 @@ static int help(void)
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  cdi generate [--output FILE] [--socket PATH] [--device NAME=SOCKET]...\n"
 	     "        describes virtual GPUs to podman, Docker and containerd\n"
+	     "  config check [FILE...], config show [FILE]\n"
+	     "        checks and shows configuration files of daemons\n"
 	     "  doctor\n"
 	     "        says what these need, what is missing, and how to mend it\n"
 	     "  help, --version");
@@ -98,6 +100,8 @@ int main(int argc, char **argv)
 		return cli_move(argc - 1, argv + 1);
 	if (!strcmp(command, "cdi"))
 		return cli_cdi(&paths, argc - 1, argv + 1);
+	if (!strcmp(command, "config"))
+		return cli_config(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {
