@@ -49,7 +49,9 @@ expect_passed "a program after vcudad's end"
 
 say "options of a VM come from /etc/vcuda"
 mkdir -p /etc/vcuda
-echo 'OPTIONS=--max-contexts 7 --share 3' >/etc/vcuda/vm1.conf
+printf '%s\n' 'max-contexts = 7' 'share = 3' >/etc/vcuda/vm1.conf
+vcuda config check >/tmp/check.out 2>&1 || die "vcuda config check: $(cat /tmp/check.out)"
+grep -qx '1 file, 0 mistakes' /tmp/check.out || die "vcuda config check: $(cat /tmp/check.out)"
 systemctl start vcudad@vm1.service || die "vcudad@vm1 does not start"
 [ -S /run/vcuda/vm1.sock ] || die "there is no socket of vm1"
 for ((i = 0; i < 100; i++)); do
@@ -58,4 +60,16 @@ for ((i = 0; i < 100; i++)); do
 done
 vcuda vm list --json | grep -q '"max-contexts": *{[^}]*"limit": *7' || die "vm1: $(vcuda vm list --json)"
 [ "$(systemctl is-active vcuda-arbiter.service)" = active ] || die "the arbiter does not run"
+say "a file with a mistake keeps its daemon from starting"
+echo 'max-contexs = 5' >/etc/vcuda/vm2.conf
+! vcuda config check >/tmp/check.out 2>&1 || die "vcuda config check finds no mistake"
+grep -q '^/etc/vcuda/vm2.conf:1: error: .*do you mean max-contexts?' /tmp/check.out || die "vcuda config check: $(cat /tmp/check.out)"
+! systemctl start vcudad@vm2.service 2>/dev/null || sleep 1
+[ "$(systemctl is-active vcudad@vm2.service)" != active ] || die "vcudad@vm2 runs"
+journalctl --no-pager -u vcudad@vm2.service | grep -q 'vm2.conf:1: error' || die "the journal does not say what is wrong"
+say "options of local programs come from /etc/vcuda/local.conf"
+systemctl stop vcudad.service
+echo 'max-contexts = 9' >/etc/vcuda/local.conf
+expect_passed "a program of a daemon with options"
+vcuda vm list --json --control /run/vcudad/control | grep -q '"max-contexts": *{[^}]*"limit": *9' || die "local.conf is not read"
 say "all passed"

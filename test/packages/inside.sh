@@ -122,6 +122,8 @@ cmp "$triplet/libcuda.so.1" /tmp/other-libcuda
 rm "$triplet/libcuda.so.1"
 
 say "purge"
+mkdir -p /etc/vcuda
+vcuda config show >/etc/vcuda/local.conf
 apt purge 'virtio-cuda-*'
 userdel -r -f member >/dev/null 2>&1
 userdel -r -f other >/dev/null 2>&1
