@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# boot.sh: what try-packages.sh runs as a unit of a minimal Debian that systemd has booted: vcudad's units. Writes /test/boot.out, and
-# powers the system off.
+# boot.sh: what try-packages.sh runs as a unit of a minimal Debian that systemd has booted: vcudad's units, an upgrade while they run, and
+# a purge. /upgrade has the packages with a higher version. Writes /test/boot.out, and powers the system off.
 set -uo pipefail
 exec >/test/boot.out 2>&1
 trap 'systemctl poweroff' EXIT
@@ -20,6 +20,27 @@ die() {
 
 as_member() {
 	setpriv --reuid member --regid member --init-groups env -i bash -c "cd /test && $1"
+}
+
+main_pid() {
+	systemctl show -p MainPID --value "$1"
+}
+
+# The last line of /tmp/steady.out changes from "ready" to the exit status.
+begin_steady() {
+	: >/tmp/steady.out
+	chown member /tmp/steady.out
+	as_member "./steady 100000 >/tmp/steady.out 2>&1; echo \$? >>/tmp/steady.out" &
+	wait_for '[ "$(tail -n 1 /tmp/steady.out)" = ready ]'
+}
+
+wait_for() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		! eval "$1" || return 0
+		sleep 0.5
+	done
+	die "waited in vain for: $1"
 }
 
 expect_passed() {
@@ -72,4 +93,32 @@ systemctl stop vcudad.service
 echo 'max-contexts = 9' >/etc/vcuda/local.conf
 expect_passed "a program of a daemon with options"
 vcuda vm list --json --control /run/vcudad/control | grep -q '"max-contexts": *{[^}]*"limit": *9' || die "local.conf is not read"
+
+say "an upgrade leaves daemons and programs alone"
+systemctl enable --quiet vcudad@vm1.socket
+begin_steady
+before=$(main_pid vcudad.service) before_vm=$(main_pid vcudad@vm1.service)
+dpkg -i /upgrade/virtio-cuda-{host,softgpu,guest}_*.deb >/tmp/dpkg.out 2>&1 || die "upgrade: $(cat /tmp/dpkg.out)"
+[ "$(main_pid vcudad.service) $(main_pid vcudad@vm1.service)" = "$before $before_vm" ] || die "the upgrade has restarted vcudad"
+[ "$(vcuda --version)" ] || die "vcuda does not run"
+expect_passed "a new program of the old daemon"
+[ "$(tail -n 1 /tmp/steady.out)" = ready ] || die "the upgrade has ended a program: $(cat /tmp/steady.out)"
+say "a restart ends programs with an error, and the next program has the new version"
+systemctl restart vcudad.service
+wait_for '[ "$(tail -n 1 /tmp/steady.out)" != ready ]'
+[ "$(tail -n 1 /tmp/steady.out)" = 3 ] || die "the program that ran: $(cat /tmp/steady.out)"
+grep -q 'CUDA error' /tmp/steady.out || die "the program that ran: $(cat /tmp/steady.out)"
+sed 's/^/   /' /tmp/steady.out
+expect_passed "a program after the restart"
+after=$(main_pid vcudad.service)
+[ "$after" != "$before" ] || die "vcudad has not been restarted"
+[ "$(readlink "/proc/$after/exe")" = /usr/bin/vcudad ] || die "vcudad is $(readlink "/proc/$after/exe")"
+
+say "a purge ends all daemons, and leaves nothing"
+dpkg --purge virtio-cuda-{softgpu,host,guest} >/tmp/dpkg.out 2>&1 || die "purge: $(cat /tmp/dpkg.out)"
+! pgrep -l 'vcuda' || die "processes are left"
+! systemctl list-units --all --plain --no-legend 'vcuda*' | grep -v not-found || die "units are left"
+! getent passwd vcuda || die "the user is left"
+left=$(find /etc /usr /run /var -xdev \( -name '*vcuda*' -o -name '*virtio-cuda*' \) -not -path '/var/log/*' -not -path '/run/systemd/*' -not -path '/run/log/*')
+[ -z "$left" ] || die "files are left: $left"
 say "all passed"
