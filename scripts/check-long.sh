@@ -5,7 +5,8 @@
 # result of each part in test/long-results.txt, which is kept in the tree. The last line is "N passed, N failed, N skipped".
 #
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
-# bookworm or trixie; packages (the Debian packages are built in a minimal bookworm, installed in another one, upgraded and purged); old-glibc (the guest's part in a minimal Debian 11); loaded (`make check` beside four endless loops, which start when all is built); ends (programs that end beside threads that print, 5,000 times,
+# bookworm or trixie; packages-RELEASE (the Debian packages are built in a minimal system, installed in another one, upgraded and
+# purged, also beside systemd); old-glibc (the guest's part in a minimal Debian 11); loaded (`make check` beside four endless loops, which start when all is built); ends (programs that end beside threads that print, 5,000 times,
 # beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
 # each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
 # starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
@@ -19,7 +20,7 @@ BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages old-glibc loaded ends random fuzz faults vms pauses slow kasan mutants cupti"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages-bookworm packages-trixie old-glibc loaded ends random fuzz faults vms pauses slow kasan mutants cupti"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -86,7 +87,7 @@ part() {
 	bare-*-root) scripts/try-bare.sh "$(cut -d - -f 2 <<<"$1")" ;;
 	bare-*-user) scripts/try-bare.sh --user "$(cut -d - -f 2 <<<"$1")" ;;
 	bare-*-check) scripts/try-bare.sh --check "$(cut -d - -f 2 <<<"$1")" ;;
-	packages) build && scripts/try-packages.sh bookworm "$BUILD" ;;
+	packages-*) build && scripts/try-packages.sh "${1#packages-}" "$BUILD" ;;
 	old-glibc) build && scripts/try-old-glibc.sh "$BUILD" ;;
 	loaded) CHECK_SUITES=none make check BUILD="$BUILD" && beside 4 make check BUILD="$BUILD" ;;
 	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
