@@ -105,7 +105,7 @@ expect_passed "a new program of the old daemon"
 [ "$(tail -n 1 /tmp/steady.out)" = ready ] || die "the upgrade has ended a program: $(cat /tmp/steady.out)"
 say "a restart ends programs with an error, and the next program has the new version"
 systemctl restart vcudad.service
-wait_for '[ "$(tail -n 1 /tmp/steady.out)" != ready ]'
+wait_for '[[ "$(tail -n 1 /tmp/steady.out)" =~ ^[0-9]+$ ]]'
 [ "$(tail -n 1 /tmp/steady.out)" = 3 ] || die "the program that ran: $(cat /tmp/steady.out)"
 grep -q 'CUDA error' /tmp/steady.out || die "the program that ran: $(cat /tmp/steady.out)"
 sed 's/^/   /' /tmp/steady.out

@@ -100,7 +100,7 @@ apt install /upgrade/virtio-cuda-{host,softgpu,guest,math}_*.deb
 kill -0 "$daemon" || die "the upgrade ended vcudad: $(cat /tmp/vcudad.log)"
 expect_passed member ./vectorAdd
 pkill -TERM -x steady
-wait_for '[ "$(tail -n 1 /tmp/steady.out)" != ready ]'
+wait_for '[[ "$(tail -n 1 /tmp/steady.out)" =~ ^[0-9]+$ ]]'
 [ "$(tail -n 1 /tmp/steady.out)" = 0 ] || die "the program that ran during the upgrade: $(cat /tmp/steady.out)"
 kill "$daemon"
 wait "$daemon" || true
