@@ -121,7 +121,7 @@ def alone():
     with tempfile.TemporaryDirectory(prefix="v") as top:
         hook = Hook(top, "none")
         path = f"{hook.folder}/vm1.sock"
-        (hook.config / "vm1.conf").write_text("# of a VM\nOPTIONS=--backend cpu --max-contexts 7 --worker-user none\n")
+        (hook.config / "vm1.conf").write_text("# of a VM\nbackend = cpu\nmax-contexts = 7\nworker-user = none\n")
         hook.call("vm1", "prepare", path)
         try:
             check(stat.S_ISSOCK(os.stat(path).st_mode), f"{path} is no socket")
@@ -129,7 +129,8 @@ def alone():
                 qemu.connect(path)
             check(len(hook.daemons()) == 1, hook.daemons())
             options = pathlib.Path(f"/proc/{hook.daemons()[0]}/cmdline").read_bytes().split(b"\0")
-            check(b"--max-contexts" in options and options[options.index(b"--name") + 1] == b"vm1", options)
+            check(options[options.index(b"--config") + 1] == f"-{hook.config}/vm1.conf".encode(), options)
+            check(options[options.index(b"--name") + 1] == b"vm1", options)
             for operation in ("start", "started", "stopped"):
                 hook.call("vm1", operation, path)
             check(len(hook.daemons()) == 1, f"other operations change the daemon: {hook.daemons()}")
@@ -146,7 +147,7 @@ def alone():
         r = run(HOOK, "vm3", "prepare", "begin", "-", input="<domain type='qemu'><name>vm3</name></domain>", env=hook.environment)
         check(r.returncode == 0 and not hook.daemons(), f"{r.stdout}{r.stderr} {hook.daemons()}")
         # A domain does not start without its daemon, and libvirt's log says why.
-        (hook.config / "vm4.conf").write_text("OPTIONS=--nonsense\n")
+        (hook.config / "vm4.conf").write_text("nonsense = 1\n")
         r = hook.call("vm4", "prepare", f"{hook.folder}/vm4.sock", status=1)
         check("vm4: vcudad does not start" in r.stderr and "nonsense" in r.stderr, r.stderr)
 
