@@ -60,7 +60,12 @@ def query():
         daemon = Daemon(folder, "1", VCUDA_CPU_DEVICES="2")
         try:
             program = daemon.start()
-            text = smi("-q", **daemon.env).stdout
+            # A process without memory is one of both devices.
+            for _ in range(600):
+                text = smi("-q", **daemon.env).stdout
+                if re.search(r"Used GPU Memory +: [1-9]", text):
+                    break
+                time.sleep(0.1)
             check(re.search(r"^Attached GPUs +: 2$", text, re.M), text)
             devices = re.split(r"^GPU .*\n", text, flags=re.M)[1:]
             check(len(devices) == 2, text)
