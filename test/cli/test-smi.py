@@ -60,10 +60,10 @@ def query():
         daemon = Daemon(folder, "1", VCUDA_CPU_DEVICES="2")
         try:
             program = daemon.start()
-            # A process without memory is one of both devices.
+            # A process is one of both devices at moments in which it has no memory.
             for _ in range(600):
                 text = smi("-q", **daemon.env).stdout
-                if re.search(r"Used GPU Memory +: [1-9]", text):
+                if len(re.findall("Process ID", text)) == 1:
                     break
                 time.sleep(0.1)
             check(re.search(r"^Attached GPUs +: 2$", text, re.M), text)
