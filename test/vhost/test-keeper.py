@@ -130,6 +130,22 @@ class Keeping(Case):
         os.close(fd)
         self.uses(0)
 
+    def test_a_claimed_size_counts_up_to_the_limit(self):
+        worker, connection, key = self.offering(100 * MIB)
+        fd = connection.descriptor(key)
+        liar = self.worker()
+        lies = self.connection(liar)
+        claimed = lies.offer(0, cost=1 << 44)
+        self.assertEqual(claimed[0], 0)
+        held = lies.descriptor(claimed[1])
+        self.end_worker(liar, lies)
+        self.uses(1024 * MIB)
+        os.close(held)
+        self.uses(100 * MIB)
+        os.close(fd)
+        self.end_worker(worker, connection)
+        self.uses(0)
+
     def test_liars(self):
         worker, connection, key = self.offering(MIB)
         fd = connection.descriptor(key)

@@ -18,8 +18,8 @@
 /* More than there is room for in a socket: all that a keeper has said before. */
 #define MESSAGES_AT_ONCE 4096
 
-/* More than one keeper may say, and few enough for sums. */
-#define MOST_BYTES (UINT64_C(1) << 48)
+/* More than a GPU has. */
+#define MOST_BYTES (UINT64_C(1) << 41)
 
 /* A worker's connection to a keeper. */
 struct account {
@@ -90,10 +90,37 @@ static void close_account(struct account *account)
 	free(account);
 }
 
+/* What all keepers together may count of one GPU: a worker that is taken over says what its exports cost. */
+static uint64_t most_bytes(void)
+{
+	uint64_t most = daemon_ledger_limit();
+
+	if (all.options->overcommit && all.options->overcommit < most)
+		most = all.options->overcommit;
+	return most < MOST_BYTES ? most : MOST_BYTES;
+}
+
+static uint64_t kept_by_others(const struct keeper *k, unsigned int gpu)
+{
+	uint64_t sum = 0;
+
+	vcuda_list_for_each (node, &all.keepers) {
+		const struct keeper *other = container_of(node, struct keeper, entry);
+
+		sum += other == k ? 0 : other->kept[gpu];
+	}
+	return sum;
+}
+
 static void count_kept(struct keeper *k)
 {
-	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		set(&k->kept[gpu], gpu, k->said[gpu]);
+	uint64_t most = most_bytes();
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++) {
+		uint64_t others = kept_by_others(k, gpu), room = most > others ? most - others : 0;
+
+		set(&k->kept[gpu], gpu, k->said[gpu] < room ? k->said[gpu] : room);
+	}
 }
 
 /* What descriptors hold of the worker counts instead of all that it was granted. */
@@ -354,11 +381,26 @@ static int connect_to(struct keeper *k, const struct daemon_ledger_row *row)
 	return -1;
 }
 
+/* Those that end count as well. A keeper lives on without a worker, as long as a descriptor does. */
+static bool may_start(void)
+{
+	uint64_t count = 0;
+
+	vcuda_list_for_each (node, &all.keepers)
+		count++;
+	if (count < all.options->max_contexts)
+		return true;
+	daemon_quota_refuse(DAEMON_QUOTA_EXPORTS);
+	vcuda_log_once("so many guests as --max-contexts allows keep exported memory: what others export ends with its "
+		       "process");
+	return false;
+}
+
 static int connect_guest(const struct daemon_ledger_row *row)
 {
 	struct keeper *k = find(row->guest);
 
-	if (!k)
+	if (!k && may_start())
 		k = start(row->guest);
 	return k ? connect_to(k, row) : -1;
 }
