@@ -278,21 +278,23 @@ static int listen_loopback(unsigned int port)
 	return -1;
 }
 
-/* A socket on which nobody listens any more is replaced. */
-static int listen_path(const char *path)
+/* A socket on which nobody listens any more is replaced. *own: the new one. */
+static int listen_path(const char *path, struct stat *own)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool good = fd >= 0 && probe >= 0 && strlen(path) < sizeof(address.sun_path);
+	struct stat there;
 	mode_t mask;
 
 	if (!good && fd >= 0)
 		errno = ENAMETOOLONG;
 	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
-	if (good && connect(probe, (struct sockaddr *)&address, sizeof(address)) && errno == ECONNREFUSED)
+	if (good && !lstat(path, &there) && S_ISSOCK(there.st_mode) &&
+	    connect(probe, (struct sockaddr *)&address, sizeof(address)) && errno == ECONNREFUSED)
 		unlink(path);
 	mask = umask(0177);
-	good = good && !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16);
+	good = good && !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16) && !lstat(path, own);
 	umask(mask);
 	if (probe >= 0)
 		close(probe);
@@ -315,6 +317,7 @@ static int serve_all(const char *where, const char *control)
 	struct sigaction action = {.sa_handler = end};
 	bool is_port = strspn(where, "0123456789") == strlen(where);
 	unsigned long port = is_port ? strtoul(where, NULL, 10) : 0;
+	struct stat own, there;
 	int listener, fd;
 	sigset_t waiting, ends;
 
@@ -323,7 +326,7 @@ static int serve_all(const char *where, const char *control)
 		cli_message("metrics: --listen is a port of 127.0.0.1, or the path of a socket, not '%s'", where);
 		return CLI_FAILED;
 	}
-	listener = is_port ? listen_loopback((unsigned int)port) : listen_path(where);
+	listener = is_port ? listen_loopback((unsigned int)port) : listen_path(where, &own);
 	if (listener < 0) {
 		cli_message("metrics: --listen %s: %s", where, strerror(errno));
 		return CLI_FAILED;
@@ -344,7 +347,7 @@ static int serve_all(const char *where, const char *control)
 		serve(fd, control);
 		close(fd);
 	}
-	if (!is_port)
+	if (!is_port && !lstat(where, &there) && there.st_dev == own.st_dev && there.st_ino == own.st_ino)
 		unlink(where);
 	return 128 + ended;
 }

@@ -176,6 +176,9 @@ def metrics():
         check(not [pairs for name, pairs in found if name == "vcuda_quota_limit" and dict(pairs)["quota"] == "max-pinned"], "a limit that is none")
         only = values(vcuda("metrics", "--control", f"{CONTROL}/{two.process.pid}").stdout)
         check({dict(pairs).get("daemon_pid") for _, pairs in only} == {None, str(two.process.pid)}, only)
+        with tempfile.NamedTemporaryFile() as file:
+            check("Address already in use" in vcuda("metrics", "--listen", file.name, status=125).stderr, "a file is no socket")
+            check(os.path.exists(file.name), "the file is gone")
         path = f"{CONTROL}-metrics"
         for _ in range(2):  # the second finds the socket that the first has left
             with subprocess.Popen([VCUDA, "metrics", "--listen", path], env=dict(os.environ, VCUDA_CONTROL=CONTROL)) as p:
