@@ -89,6 +89,14 @@ make_tree() {
 	ln -s ../virtio-cuda-setup.service "$tree/etc/systemd/system/multi-user.target.wants/virtio-cuda-setup.service"
 }
 
+# An image names these files itself: one that is not trusted could name any file of this machine.
+refuse_other_files() {
+	local header
+	header=$(od -An -v -tx1 -N 80 "$IMAGE" | tr -d ' \n')
+	[ "${header:16:16}" = 0000000000000000 ] || die "$IMAGE has a backing file: make one disk of both with \`qemu-img convert\` first."
+	[ "${header:8:8}" = 00000002 ] || [ $((0x${header:158:2} & 4)) = 0 ] || die "$IMAGE keeps its data in another file: convert it with \`qemu-img convert\` first."
+}
+
 release_of() {
 	local text
 	text=$(modinfo -F vermagic "$1" 2>/dev/null) && [ "$(modinfo -F name "$1")" = virtio_cuda ] || die "$1 is no module virtio-cuda.ko."
@@ -144,8 +152,8 @@ open_disk() {
 	done
 	# Without the kernel's module: a raw copy, which goes back when all is written.
 	need_tool qemu-img qemu-utils
-	! qemu-img info --output=json "$IMAGE" | grep -qE '"(backing-filename|snapshots)"' ||
-		die "$IMAGE has a backing file or snapshots, and the kernel has no nbd: \`modprobe nbd\`, or install guestfish (libguestfs-tools)."
+	[ "$(od -An -v -tx1 -j 60 -N 4 "$IMAGE" | tr -d ' ')" = 00000000 ] ||
+		die "$IMAGE has snapshots, and the kernel has no nbd: \`modprobe nbd\`, or install guestfish (libguestfs-tools)."
 	say "the kernel has no nbd: $IMAGE is converted twice"
 	DISK=$WORK/disk.raw
 	qemu-img convert -f qcow2 -O raw "$IMAGE" "$DISK" || die "$IMAGE cannot be read."
@@ -217,8 +225,7 @@ mounted_image() {
 	sync -f "$WORK/root"
 	close_disk
 	if [ -n "${CONVERTED:-}" ]; then
-		qemu-img convert -f raw -O qcow2 "$DISK" "$IMAGE.vcuda-new" && chmod --reference="$IMAGE" "$IMAGE.vcuda-new" &&
-			chown --reference="$IMAGE" "$IMAGE.vcuda-new" && mv "$IMAGE.vcuda-new" "$IMAGE" || die "$IMAGE cannot be written. Is the disk full?"
+		qemu-img convert -f raw -O qcow2 "$DISK" "$WORK/new.qcow2" && cat "$WORK/new.qcow2" >"$IMAGE" || die "$IMAGE cannot be written. Is the disk full?"
 	fi
 }
 
@@ -279,6 +286,7 @@ COMMAND=$VCUDA_INIT_COMMAND LIBRARIES=$VCUDA_INIT_LIBRARIES DRIVER=$VCUDA_INIT_D
 IMAGE=$(realpath "$IMAGE")
 FORMAT=raw
 [ "$(head -c 4 "$IMAGE" | od -An -tx1 | tr -d ' ')" != 514649fb ] || FORMAT=qcow2
+[ "$FORMAT" = raw ] || refuse_other_files
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/vcuda-init.XXXXXX")
 trap 'rm -rf --one-file-system "$WORK"' EXIT
 make_tree "$WORK/tree"

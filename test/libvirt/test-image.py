@@ -167,6 +167,12 @@ def refusals():
         shutil.rmtree(f"{top}/system/etc/systemd")
         make_disk(f"{top}/old", f"{top}/system", False)
         check("has no systemd" in init(f"{top}/old", status=1), "no systemd")
+        # A disk must not name other files: it could name any of this machine's.
+        for name, options, said in (("over", ("-b", nothing, "-F", "raw"), "has a backing file"),
+                                    ("outside", ("-o", f"data_file={top}/data"), "keeps its data in another file")):
+            if shutil.which("qemu-img"):
+                subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *options, f"{top}/{name}.qcow2", "64M"], check=True)
+                check(said in init(f"{top}/{name}.qcow2", status=1), said)
         pathlib.Path(top, "text").write_text("no disk\n")
         check("no file system has /etc/os-release" in init(f"{top}/text", status=1), "no disk")
         check("is no file that can be read" in init(f"{top}/nosuch", status=1), "no file")
