@@ -2,10 +2,13 @@
 #include "options/config-file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_MOST (1u << 20)
 
@@ -23,10 +26,23 @@ void daemon_config_say(const char *path, unsigned int line, const char *kind, co
 	fputc('\n', stderr);
 }
 
+/* False, with errno: it is another thing. */
+static bool is_file(int fd)
+{
+	struct stat s;
+
+	if (fstat(fd, &s))
+		return false;
+	errno = S_ISDIR(s.st_mode) ? EISDIR : EINVAL;
+	return S_ISREG(s.st_mode);
+}
+
 /* The whole file with a NUL behind it, or NULL with errno. */
 static char *read_whole(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	/* Of a pipe the open does not wait. */
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	FILE *file = fd >= 0 && is_file(fd) ? fdopen(fd, "r") : NULL;
 	char *text = file ? malloc(FILE_MOST + 1) : NULL;
 	size_t length = text ? fread(text, 1, FILE_MOST + 1, file) : 0;
 
@@ -44,6 +60,8 @@ static char *read_whole(const char *path)
 	}
 	if (file)
 		fclose(file);
+	else if (fd >= 0)
+		close(fd);
 	return text;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -224,13 +225,15 @@ static void read_config(struct command_line *line, struct daemon_options *option
 	struct kept_config *kept = calloc(1, sizeof(*kept));
 	bool may_lack = *path == '-';
 	unsigned int mistakes = 0;
+	struct stat s;
 
 	path += may_lack;
 	if (!kept)
 		fail("--config %s: %m", path);
 	kept->before = last_config;
 	last_config = kept;
-	if (may_lack && access(path, F_OK) && errno == ENOENT)
+	/* A link whose target is not there yet is no reason to start without the options. */
+	if (may_lack && lstat(path, &s) && errno == ENOENT)
 		return;
 	daemon_config_read(&kept->config, path, options, &mistakes);
 	if (mistakes)
