@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = pathlib.Path(sys.argv[1])
 VCUDA = BUILD / "cli/vcuda"
@@ -65,7 +66,13 @@ def make_disk(disk, folder, partitioned):
 def mounted(top, disk, offset):
     place = pathlib.Path(top, "seen")
     place.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-o", f"ro,loop,offset={offset}", disk, place], check=True)
+    # The loop device of the last mount of the disk may end later than that mount.
+    for _ in range(100):
+        done = subprocess.run(["mount", "-o", f"ro,loop,offset={offset}", disk, place], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+        time.sleep(0.1)
+    check(done.returncode == 0, done.stderr)
     try:
         yield place
     finally:
