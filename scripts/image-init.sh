@@ -189,7 +189,12 @@ find_root() {
 		mount_at ro "$offset" "$size" || continue
 		if [ -e "$WORK/root/etc/os-release" ] || [ -L "$WORK/root/etc/os-release" ]; then
 			umount "$WORK/root"
-			mount_at rw "$offset" "$size" || die "$IMAGE: its root file system cannot be written."
+			# The loop device of the last mount may end later than that mount.
+			for _ in 1 2 3 4 5 6 7 8 9 10; do
+				! mount_at rw "$offset" "$size" || break
+				sleep 0.5
+			done
+			mountpoint -q "$WORK/root" || die "$IMAGE: its root file system cannot be written."
 			MOUNTED=yes
 			return
 		fi
