@@ -30,16 +30,6 @@ static CUstream streams[STREAMS];
 static CUdeviceptr memory;
 static uint64_t seed;
 
-static void need(const char *what, CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "%s: %d\n", what, result);
-	exit(2);
-}
-
-#define NEED(name, ...) need(#name, CALL(name, __VA_ARGS__))
-
 static unsigned int chosen(unsigned int below)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;

@@ -25,17 +25,6 @@ static const char text[] = ".version 6.3\n.target sm_52\n.address_size 64\n"
 
 static CUmodule module;
 
-static void need(const char *what, CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, result);
-	fflush(stdout);
-	_exit(1);
-}
-
-#define NEED(name, ...) need(#name, CALL(name, __VA_ARGS__))
-
 static void start(void)
 {
 	CUcontext context;

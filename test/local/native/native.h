@@ -30,6 +30,18 @@ static inline void *function(void *library, const char *name)
 
 #define CALL(name, ...) ((CUresult(*)())function(cuda, #name))(__VA_ARGS__)
 
+/* Ends the process, which may be a child of the program, if a call fails that the probes need. */
+static inline void need(const char *what, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	fprintf(stderr, "%s: %d\n", what, result);
+	fflush(stdout);
+	_exit(2);
+}
+
+#define NEED(name, ...) need(#name, CALL(name, __VA_ARGS__))
+
 static inline void expect(const char *what, int got, int expected)
 {
 	probes++;

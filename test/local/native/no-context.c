@@ -30,15 +30,6 @@ static void say(const char *what, CUresult code)
 	expect_text(what, got, wanted);
 }
 
-static void need(const char *what, CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "%s: %d\n", what, result);
-	exit(2);
-}
-
-#define NEED(name, ...) need(#name, CALL(name, __VA_ARGS__))
 #define ASK(name, ...) say(#name, CALL(name, __VA_ARGS__))
 
 static CUmodule module;
