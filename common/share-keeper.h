@@ -47,7 +47,7 @@ enum vcuda_keeper_type {
 	/* A worker to the keeper. `kind`, part, note, `device`, `bytes`, `tail`, perhaps {descriptor}. `key`: the
 	 * pool's, or zeroes. The reply has the entry's key. */
 	VCUDA_KEEPER_OFFER,
-	/* Of an entry that this worker has offered. */
+	/* A worker to the keeper, about an entry that the same worker has offered. */
 	VCUDA_KEEPER_WITHDRAW,
 	VCUDA_KEEPER_RESIZE,
 	/* The reply has the entry of `key` as it was offered. */

@@ -95,7 +95,7 @@ void vcuda_share_set_keeper(vcuda_share_exchange *exchange);
  */
 int vcuda_share_keep(const struct vcuda_share_kept *what, struct vcuda_share_handle *handle);
 
-/* What this worker counts for it has changed. Nothing happens to one that is not kept. */
+/* Tells the keeper that this worker counts `bytes` for the handle now. No effect if no keeper has the handle. */
 void vcuda_share_resize(const struct vcuda_share_handle *handle, uint64_t bytes);
 
 #define VCUDA_SHARE_KEPT_MAGIC "vcuda\0\0\2"

@@ -6,7 +6,7 @@
 #include "common/own-descriptor.h"
 #include "transport.h"
 
-/* What is in a pipe, which stays there. */
+/* Copies the contents of a pipe, and leaves the contents in the pipe. */
 static ssize_t peek(int fd, void *contents, size_t bytes)
 {
 	int ends[2], guarded = vcuda_own_descriptor_guard();

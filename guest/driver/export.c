@@ -17,7 +17,7 @@
 
 #define VCUDA_HOLD_TIMEOUT (30 * HZ)
 
-/* Of the answer to HOLD. If the waiter has left, the answer ends the export. */
+/* The states of the wait for the answer to HOLD. If the waiter has left, the answer ends the export. */
 enum { VCUDA_HOLD_AWAITED, VCUDA_HOLD_ANSWERED, VCUDA_HOLD_LEFT };
 
 struct vcuda_export {

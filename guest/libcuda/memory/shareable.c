@@ -28,7 +28,7 @@ bool libcuda_shareable_type(CUmemAllocationHandleType type)
 	return false;
 }
 
-/* What the handle names ends with this process. */
+/* Makes a sealed file with the handle. The memory that the handle names ends with this process. */
 static CUresult give_file(const CUipcMemHandle *handle, void *to)
 {
 	int fd = memfd_create("vcuda-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING);

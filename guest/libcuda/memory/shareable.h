@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the application sends to another process as a file descriptor names the workers' handle: device memory has no
- * descriptors in a guest. The host keeps the memory as long as a process of the guest has the descriptor
- * (transport.h). Where the host or the guest's driver is older, the descriptor is a small sealed file, and the memory
- * ends with its process. Of host memory it is the memory's own file (host-memory.h).
+ * The file descriptor of exported device memory contains the worker's handle, because device memory has no file in a
+ * guest. The host keeps the memory as long as a process of the guest has the descriptor (transport.h). With an older
+ * host or guest driver the descriptor is a small sealed file, and the memory ends with the process that exported it.
+ * The descriptor of host memory is the memory's own file (host-memory.h).
  */
 #ifndef VCUDA_SHAREABLE_H
 #define VCUDA_SHAREABLE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVTX looks for in the library that NVTX_INJECTION64_PATH names. */
+/* The function that NVTX calls in the library that NVTX_INJECTION64_PATH names. */
 #include "core/hooks.h"
 #include "core/request.h"
 #include "trace/profile.h"

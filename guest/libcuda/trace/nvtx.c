@@ -157,7 +157,7 @@ static void tell(const char *what, const char *name)
 	libcuda_hook_note("nvtx %s \"%s\"", what, shown);
 }
 
-/* Of ranges and marks so far. */
+/* Counts ranges and marks. The last number given out. */
 static _Atomic uint32_t numbers;
 
 /* 0 is no number. */
