@@ -336,7 +336,8 @@ class Keeping(Case):
         self.assertEqual(again.offer(MIB)[0], 0)
         self.uses(MIB)
         os.close(fd)
-        self.assertNotEqual(self.keepers(), [keeper])
+        new, = self.keepers()
+        self.assertNotEqual(new, keeper)
 
     def test_it_ends_when_it_keeps_nothing(self):
         worker, connection, key = self.offering(MIB)

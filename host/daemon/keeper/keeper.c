@@ -38,6 +38,7 @@ struct keeper {
 	int fd;                   /* -1: it serves nobody any more, and what it has counts until it is gone */
 	struct vcuda_list asked;  /* struct daemon_keeper_request, in the order of the answers */
 	struct vcuda_list unsent; /* struct daemon_keeper_message */
+	struct daemon_keeper_message limit;
 	struct vcuda_list accounts;
 	uint64_t said[VCUDA_LEDGER_GPUS]; /* bytes that no worker has */
 	uint64_t kept[VCUDA_LEDGER_GPUS]; /* what counts of that */
@@ -123,6 +124,13 @@ static void count_kept(struct keeper *k)
 	}
 }
 
+/* After a change of what one of the keepers counts, or of a limit: the others may have room for more or less. */
+static void count_all_kept(void)
+{
+	vcuda_list_for_each (node, &all.keepers)
+		count_kept(container_of(node, struct keeper, entry));
+}
+
 /* What descriptors hold of the worker counts instead of all that it was granted. */
 static void gone(struct keeper *k, uint64_t number)
 {
@@ -164,6 +172,7 @@ static void forget(struct keeper *k)
 	count_kept(k);
 	vcuda_list_remove(&k->entry);
 	free(k);
+	count_all_kept();
 }
 
 /* ---- what it says ---- */
@@ -192,11 +201,15 @@ static void refuse(struct keeper *k)
 
 static void keep(struct keeper *k, const struct vcuda_keeper_message *m)
 {
-	if (m->bytes < k->said[m->device])
+	bool is_less = m->bytes < k->said[m->device];
+
+	if (is_less)
 		k->refused = false;
 	k->said[m->device] = m->bytes < MOST_BYTES ? m->bytes : MOST_BYTES;
 	if (!m->account)
 		count_kept(k);
+	if (!m->account && is_less)
+		count_all_kept();
 }
 
 static void take(struct keeper *k, const struct vcuda_keeper_message *m)
@@ -327,6 +340,8 @@ static struct keeper *start(uint64_t guest)
 		*k = (struct keeper){.guest = guest, .fd = -1, .source = {.fd = -1, .ready = ready}};
 		vcuda_list_init(&k->asked);
 		vcuda_list_init(&k->unsent);
+		vcuda_list_init(&k->limit.entry);
+		k->limit.m.type = VCUDA_KEEPER_LIMIT;
 		vcuda_list_init(&k->accounts);
 		daemon_helper_init(&k->helper, all.loop, ended);
 		status = start_process(k);
@@ -483,12 +498,14 @@ void daemon_keepers_close(void)
 
 void daemon_keepers_refresh(void)
 {
-	struct keeper *k, *after;
+	vcuda_list_for_each (node, &all.keepers) {
+		struct keeper *k = container_of(node, struct keeper, entry);
 
-	vcuda_list_for_each_safe (k, after, &all.keepers, struct keeper, entry)
-		/* Where there is no room, the messages that wait say so too. */
-		if (k->fd >= 0)
-			send_now(k, &(struct vcuda_keeper_message){.type = VCUDA_KEEPER_LIMIT}, -1);
+		/* One that waits to be sent takes the limit when it is sent. */
+		if (k->fd >= 0 && vcuda_list_empty(&k->limit.entry))
+			post(k, &k->limit);
+	}
+	count_all_kept();
 }
 
 bool daemon_keepers_run(void)
