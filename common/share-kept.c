@@ -74,13 +74,11 @@ int vcuda_share_keep(const struct vcuda_share_kept *what, struct vcuda_share_han
 		return offer(what, handle);
 	if (what->fd >= 0)
 		close(what->fd);
-	if (err) {
-		vcuda_log("cannot export memory or a pool: %s",
-			  err == -EDQUOT ? "the guest has as many exported as it may have (raise vcudad's "
-					   "--max-exports)"
-					 : strerror(-err));
+	/* vcudad says that the limit is reached, once. */
+	if (err && err != -EDQUOT)
+		vcuda_log("cannot export memory or a pool: %s", strerror(-err));
+	if (err)
 		return -ENOMEM;
-	}
 	vcuda_share_kept_handle(m.key, m.tail, handle);
 	return 0;
 }
