@@ -15,6 +15,7 @@
 
 #include "cli/cli.h"
 #include "cli/control.h"
+#include "common/deadline.h"
 
 #define REQUEST_MAX 4096
 #define PATIENCE_S 5
@@ -239,18 +240,27 @@ static void answer_metrics(int fd, const char *control)
 	free(text);
 }
 
-/* A client that is slow delays others by as long as PATIENCE_S for each read. */
-static void serve(int fd, const char *control)
+/* Waits for bytes until `end`, with the signals of `waiting` let in. */
+static bool has_bytes(int fd, uint64_t end, const sigset_t *waiting)
+{
+	uint64_t now = vcuda_now_ns(), left = now < end ? end - now : 0;
+	struct timespec most = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+
+	return ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, &most, waiting) > 0;
+}
+
+/* A client that is slow delays others by PATIENCE_S for its request, and as much for each write of the answer. */
+static void serve(int fd, const char *control, const sigset_t *waiting)
 {
 	struct timeval patience = {.tv_sec = PATIENCE_S};
+	uint64_t end = vcuda_now_ns() + PATIENCE_S * UINT64_C(1000000000);
 	char request[REQUEST_MAX + 1] = "";
 	size_t length = 0;
 	ssize_t got;
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	while (!strstr(request, "\r\n\r\n") && length < REQUEST_MAX) {
-		got = read(fd, request + length, REQUEST_MAX - length);
+		got = has_bytes(fd, end, waiting) ? read(fd, request + length, REQUEST_MAX - length) : 0;
 		if (got <= 0)
 			return;
 		length += (size_t)got;
@@ -268,7 +278,7 @@ static int listen_loopback(unsigned int port)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), yes = 1;
 
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16))
@@ -282,7 +292,8 @@ static int listen_loopback(unsigned int port)
 static int listen_path(const char *path, struct stat *own)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool good = fd >= 0 && probe >= 0 && strlen(path) < sizeof(address.sun_path);
 	struct stat there;
 	mode_t mask;
@@ -344,7 +355,7 @@ static int serve_all(const char *where, const char *control)
 		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0)
 			continue;
-		serve(fd, control);
+		serve(fd, control, &waiting);
 		close(fd);
 	}
 	if (!is_port && !lstat(where, &there) && there.st_dev == own.st_dev && there.st_ino == own.st_ino)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -201,8 +202,17 @@ def metrics():
                 check(p.poll() is None, "it has ended")
                 time.sleep(0.02)
             check(set(values(ask(socket.AF_INET, ("127.0.0.1", port))[1])) == set(found), "over TCP")
+            with socket.create_connection(("127.0.0.1", port)) as slow:  # is cut off, however often it sends
+                sent = time.monotonic()
+                with contextlib.suppress(ConnectionError):
+                    while time.monotonic() < sent + 60 and not select.select([slow], [], [], 0.2)[0]:
+                        slow.sendall(b"G")
+                check(time.monotonic() < sent + 60, "a slow client is served for ever")
+            slow = socket.create_connection(("127.0.0.1", port))
+            slow.sendall(b"G")
             p.terminate()
             check(p.wait() == 128 + 15, p.returncode)
+            slow.close()
         os.unlink(path)
         client.close()
     for expected, *args in (("not 'x'", "--listen", "x"), ("not '65536'", "--listen", "65536"), ("Not a directory", "--listen", "/dev/null/x"),
