@@ -45,7 +45,7 @@ static bool is_name(const char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-	return strchr(letters, *name) && strlen(name) < VM_NAME &&
+	return *name && strchr(letters, *name) && strlen(name) < VM_NAME &&
 	       strspn(name, "-_.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(name);
 }
 

@@ -85,7 +85,8 @@ def documents():
                 f"<os><type arch='x86_64' machine='q35'>hvm</type></os>{elements}</domain>")
         check_domain(text, "/run/vcuda/plain.sock")
         accepts(top, text)
-        for expected, *args in (("domain's name", "a/b"), ("domain's name", "-"), ("domain's name", "x" * 64), ("--memory: '7'", "--memory", "7", "a"),
+        for expected, *args in (("domain's name", "a/b"), ("domain's name", "-"), ("domain's name", ""),
+                                ("domain's name", "x" * 64), ("--memory: '7'", "--memory", "7", "a"),
                                 ("--cpus: '0'", "--cpus", "0", "a"), ("--type: 'xen'", "--type", "xen", "a"), ("--socket: 'a,b'", "--socket", "a,b", "a"),
                                 ("nosuch': No such file", "--image", f"{top}/nosuch", "a"), ("no option", "--nope", "a"), ("usage:", "a", "b"), ("usage:",)):
             said = xml(*args, status=125)
@@ -113,7 +114,7 @@ class Hook:
         return r
 
     def daemons(self):
-        return [process for process in run("pgrep", "-f", f"vhost-socket {self.folder}/").stdout.split()]
+        return [process for process in run("pgrep", "-f", f"vhost-socket {self.folder.parent}/").stdout.split()]
 
 
 def alone():
@@ -144,6 +145,7 @@ def alone():
         hook.call("vm1", "release", path)
         # Other domains, and sockets of other folders, are not the hook's.
         hook.call("vm2", "prepare", f"{top}/other/vm2.sock")
+        check(not pathlib.Path(top, "other").exists(), "a socket of another folder")
         r = run(HOOK, "vm3", "prepare", "begin", "-", input="<domain type='qemu'><name>vm3</name></domain>", env=hook.environment)
         check(r.returncode == 0 and not hook.daemons(), f"{r.stdout}{r.stderr} {hook.daemons()}")
         # A domain does not start without its daemon, and libvirt's log says why.
