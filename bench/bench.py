@@ -88,7 +88,7 @@ def check_outputs(parser, options):
     """Before anything is measured: what cannot be written later is said now."""
     if options.saved:
         given = [name for name in ("quick", "only", "rounds", "budget", "max_mib", "json", "no_native", "native", "virtual", "samples", "rodinia",
-                                   "vector_add") if getattr(options, name)]
+                                   "vector_add", "backend", "nccl") if getattr(options, name) != parser.get_default(name)]
         if given:
             parser.error(f"--from measures nothing: --{given[0].replace('_', '-')} has no meaning with it")
     if options.plots and not plots.library():

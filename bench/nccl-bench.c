@@ -284,6 +284,14 @@ static void set_up(struct rank *r)
 	nccl_check(ncclCommInitRank(&r->comm, ranks, shared->id, r->rank), NULL, "ncclCommInitRank");
 }
 
+static bool is_operation(const char *name)
+{
+	for (size_t o = 0; o < sizeof(operations) / sizeof(*operations); o++)
+		if (!strcmp(name, operations[o].name))
+			return true;
+	return false;
+}
+
 static void *work(void *argument)
 {
 	struct rank r = {.rank = (int)(intptr_t)argument};
@@ -391,13 +399,14 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--rounds"))
 			rounds = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--max-mib"))
-			most = (size_t)atoi(argv[++i]) << 20;
+			most = strtoul(argv[++i], NULL, 10) << 20;
 		else if (!strcmp(argv[i], "--only"))
 			only = argv[++i];
 		else
 			return usage();
 	}
-	if (argc - i != 1 || ranks < 1 || ranks > RANKS || rounds < 1 || rounds > ROUNDS || !most)
+	if (argc - i != 1 || ranks < 1 || ranks > RANKS || rounds < 1 || rounds > ROUNDS || !most ||
+	    (only && !is_operation(only)))
 		return usage();
 	layout = argv[i];
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

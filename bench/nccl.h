@@ -17,7 +17,6 @@ typedef struct {
 typedef struct ncclComm *ncclComm_t;
 
 #define NCCL_FUNCTIONS(X)                                                                                              \
-	X(int, ncclGetVersion, (int *version))                                                                         \
 	X(int, ncclGetUniqueId, (ncclUniqueId * id))                                                                   \
 	X(int, ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank))                            \
 	X(int, ncclCommDestroy, (ncclComm_t comm))                                                                     \
