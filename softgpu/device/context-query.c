@@ -71,7 +71,7 @@ CUresult softgpu_cuCtxSetFlags(unsigned flags)
 CUresult softgpu_cuCtxGetFlags(unsigned *flags)
 {
 	struct CUctx_st *c;
-	CUresult result = softgpu_enter(&c);
+	CUresult result = softgpu_enter_failed(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -33,6 +33,11 @@ static struct primary {
 
 static uint64_t last_id;
 
+static struct vcuda_list all = VCUDA_LIST_INIT(all);
+
+/* By device: the fault that ended its work for this process. */
+static CUresult faults[SOFTGPU_MOST_DEVICES];
+
 static void start(struct CUctx_st *c, unsigned int flags)
 {
 	static const size_t limits[SOFTGPU_LIMITS] = {
@@ -44,6 +49,7 @@ static void start(struct CUctx_st *c, unsigned int flags)
 	};
 
 	c->id = ++last_id;
+	vcuda_list_add(&c->node, &all);
 	c->refs++;
 	c->alive = true;
 	c->ending = c->abandoned = false;
@@ -78,6 +84,7 @@ static void end(struct CUctx_st *c)
 {
 	struct softgpu_scope scope = {.context = c, .last = softgpu_submitted()};
 
+	vcuda_list_remove(&c->node);
 	c->alive = false;
 	c->ending = true;
 	softgpu_schedule_again();
@@ -200,12 +207,26 @@ CUresult softgpu_context_state(const struct CUctx_st *context)
 	return context->alive ? context->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+static void set_error(struct CUctx_st *context, CUresult error)
+{
+	context->error = error;
+	__atomic_store_n(&context->cancel, true, __ATOMIC_RELAXED);
+}
+
 bool softgpu_context_fail(struct CUctx_st *context, CUresult error)
 {
 	if (context->error != CUDA_SUCCESS)
 		return false;
-	context->error = error;
-	__atomic_store_n(&context->cancel, true, __ATOMIC_RELAXED);
+	set_error(context, error);
+	if (softgpu_device()->one_context)
+		return true;
+	faults[context->device] = error;
+	for (struct vcuda_list *node = all.next; node != &all; node = node->next) {
+		struct CUctx_st *other = container_of(node, struct CUctx_st, node);
+
+		if (other->device == context->device)
+			set_error(other, error);
+	}
 	return true;
 }
 
@@ -255,6 +276,8 @@ CUresult softgpu_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	/* Another thread may be ending its last life. */
 	while (!p->context->alive && p->context->refs)
 		softgpu_wait_any();
+	if (!p->context->alive && faults[dev] != CUDA_SUCCESS)
+		return softgpu_leave(faults[dev]);
 	if (!p->context->alive)
 		start(p->context, p->flags);
 	p->retained++;
@@ -347,13 +370,19 @@ CUresult softgpu_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->device = dev;
 	softgpu_lock();
+	if (faults[dev] != CUDA_SUCCESS) {
+		free(c);
+		return softgpu_leave(faults[dev]);
+	}
 	start(c, flags);
 	if (!softgpu_registry_add(c, SOFTGPU_CONTEXT)) {
+		vcuda_list_remove(&c->node);
 		free(c);
 		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	result = push(c);
 	if (result != CUDA_SUCCESS) {
+		vcuda_list_remove(&c->node);
 		softgpu_registry_remove(c);
 		free(c);
 		return softgpu_leave(result);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: what a program's objects belong to and what fails as a whole. After a fault `error` stays set and every
- * call of the context returns it; only a destroy or a reset of the primary context ends that.
+ * Contexts: what a program's objects belong to and what fails as a whole. After a fault `error` stays set in all
+ * contexts of the device, and calls return it. As with NVIDIA's driver (580), the same process cannot make another
+ * context of the device. Where struct softgpu_device has one_context, the fault's context alone fails.
  */
 #ifndef VCUDA_CPU_CONTEXT_H
 #define VCUDA_CPU_CONTEXT_H
@@ -16,6 +17,7 @@
 #define SOFTGPU_LIMITS CU_LIMIT_MAX
 
 struct CUctx_st {
+	struct vcuda_list node; /* all that are alive */
 	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */
 	unsigned int refs; /* its life, and each thread that waits in one of its calls */
 	CUdevice device;
@@ -86,7 +88,10 @@ void softgpu_context_put(struct CUctx_st *context);
 /* CUDA_SUCCESS, the sticky error, or that the context is destroyed. */
 CUresult softgpu_context_state(const struct CUctx_st *context);
 
-/* The context has failed. Only the first error counts: returns false for others. */
+/*
+ * The context has failed, and with it all contexts of its device, unless that has one_context. Only the first error
+ * counts: returns false for others.
+ */
 bool softgpu_context_fail(struct CUctx_st *context, CUresult error);
 
 /* Whether kernels of `context` may access the memory of `peer`, of another device (peer.c). */

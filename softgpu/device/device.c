@@ -206,6 +206,18 @@ static void choose_bounds(void)
 		ptx_check_accesses();
 }
 
+static void choose_faults(void)
+{
+	const char *text = getenv("VCUDA_CPU_FAULTS");
+
+	if (!text || !*text || !strcmp(text, "device"))
+		return;
+	if (!strcmp(text, "context"))
+		device.one_context = true;
+	else
+		vcuda_log("VCUDA_CPU_FAULTS=%s is not used: choose device or context", text);
+}
+
 /* The compiler reads it (ptx-version.c). */
 static void check_compile(void)
 {
@@ -276,6 +288,7 @@ static void choose(void)
 	set_limits();
 	choose_time_limit();
 	choose_bounds();
+	choose_faults();
 	check_compile();
 	snprintf(device.name, sizeof(device.name), "vCUDA Software GPU (%u core%s)", device.threads,
 		 device.threads == 1 ? "" : "s");

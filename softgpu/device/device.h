@@ -61,6 +61,7 @@ struct softgpu_device {
 	uint64_t time_limit_ns; /* of a kernel; 0: none */
 	void (*time_refused)(void);
 	enum softgpu_bounds bounds;
+	bool one_context; /* a fault fails its context alone, not all of the device */
 };
 
 /*

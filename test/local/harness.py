@@ -20,6 +20,8 @@ BACKEND = os.environ.get("VCUDA_TEST_BACKEND", "cpu")
 THREAD_SANITIZER = "TSAN_OPTIONS" in os.environ  # test/meson.build
 if THREAD_SANITIZER:
     os.environ["VCUDA_SANDBOX"] = "off"  # a worker that starts anew reads the sanitizer's list of suppressions
+# Programs have faults one after another.
+os.environ.setdefault("VCUDA_CPU_FAULTS", "context")
 EXAMPLES = ["vectorAdd", "matrixMul", "addOne", "zeroCopy", "legacyLaunch"]
 
 # struct vcuda_channel_message of protocol/ipc/channel.h

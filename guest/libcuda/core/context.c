@@ -256,6 +256,18 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int f
 	return result;
 }
 
+/* A context that has failed has its flags still. */
+VCUDA_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	CUresult result = libcuda_require_context();
+
+	if (result != CUDA_SUCCESS && !vcuda_is_sticky(result))
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vcuda_call_cuCtxGetFlags(flags);
+}
+
 VCUDA_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
 	CUresult result = libcuda_require_context();
