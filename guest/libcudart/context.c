@@ -100,6 +100,20 @@ cudaError_t cudart_set_valid_devices(const int *devices, int count)
 	return cudaSuccess;
 }
 
+/* NVIDIA's runtime (13.0) has one error for all reasons why there is no primary context, but for a few. */
+static cudaError_t primary_error(CUresult result)
+{
+	switch (result) {
+	case CUDA_SUCCESS:
+	case CUDA_ERROR_OUT_OF_MEMORY:
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return (cudaError_t)result;
+	default:
+		return cudaErrorDevicesUnavailable;
+	}
+}
+
 cudaError_t cudart_primary(int device, CUcontext *context)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -117,7 +131,7 @@ cudaError_t cudart_primary(int device, CUcontext *context)
 	}
 	*context = retained[device];
 	pthread_mutex_unlock(&lock);
-	return (cudaError_t)result;
+	return primary_error(result);
 }
 
 static cudaError_t use_primary(int device)

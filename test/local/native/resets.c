@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What cudaDeviceReset resets: the primary context that is current in the calling thread, whose handle stays current.
- * NVIDIA's runtimes of 11.8, 12.9, 13.0 and 13.5 answer so. usage: resets [LIBCUDART]
+ * NVIDIA's runtimes of 11.8, 12.9, 13.0 and 13.5 answer so (after a fault: asked of 13.0). usage: resets [LIBCUDART]
  */
 #include <pthread.h>
 
+#include "protocol/cuda-runtime-abi.h"
 #include "test/local/native/native.h"
 
 static void *runtime;
@@ -114,6 +115,26 @@ static void drivers_primary(const void *nothing, void *answers)
 	answer[3] = current() == context;
 }
 
+/* A reset does not end what a kernel's fault has ended. */
+static void after_fault(void)
+{
+	CUfunction trap;
+	CUmodule module;
+	void *memory;
+
+	expect("malloc", RUNTIME(cudaMalloc, &memory, (size_t)100), 0);
+	NEED(cuModuleLoadData, &module,
+	     ".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry t()\n{\ntrap;\nret;\n}\n");
+	NEED(cuModuleGetFunction, &trap, module, "t");
+	NEED(cuLaunchKernel, trap, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	expect("fault: synchronize", RUNTIME(cudaDeviceSynchronize), cudaErrorLaunchFailure);
+	expect("fault: malloc", RUNTIME(cudaMalloc, &memory, (size_t)100), cudaErrorLaunchFailure);
+	expect("fault: reset", RUNTIME(cudaDeviceReset), 0);
+	expect("reset after a fault: malloc", RUNTIME(cudaMalloc, &memory, (size_t)100), cudaErrorDevicesUnavailable);
+	expect("reset after a fault: synchronize", RUNTIME(cudaDeviceSynchronize), cudaErrorDevicesUnavailable);
+	expect("reset after a fault: free", RUNTIME(cudaFree, NULL), cudaErrorDevicesUnavailable);
+}
+
 int main(int argc, char **argv)
 {
 	const char *library = argc > 1 ? argv[1] : "libcudart.so.13";
@@ -136,6 +157,7 @@ int main(int argc, char **argv)
 	threads();
 	again();
 	other_context();
+	after_fault();
 	printf("%s: %d probes, %d differ\n", library, probes, different);
 	return different ? 1 : 0;
 }
