@@ -523,7 +523,10 @@ CUresult softgpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
-/* What is exported of a pool is the memory's handle, with the pool's key where that has zeroes. */
+/*
+ * What is exported of a pool is the memory's handle, with the pool's key where that has zeroes. As with NVIDIA's driver
+ * (580) the pool has to be exported before its memory.
+ */
 CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 {
 	struct vcuda_share_handle handle;
@@ -535,10 +538,8 @@ CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 	if (result != CUDA_SUCCESS)
 		return result;
 	r = softgpu_range_find(ptr, 1);
-	if (!shareData_out || !r || r->kind != SOFTGPU_ALLOCATION || !r->pool || !r->pool->shareable)
+	if (!shareData_out || !r || r->kind != SOFTGPU_ALLOCATION || !r->pool || !r->pool->offered)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!offer_pool(r->pool))
-		return softgpu_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	pool = r->pool;
 	result = get_handle(r, &handle);
 	if (result != CUDA_SUCCESS)

@@ -215,7 +215,7 @@ static void export_pool(int child)
 	CUmemoryPool pool, second, alone;
 	CUdeviceptr p, small, of_second;
 	uint32_t word;
-	int fd, fd2;
+	int fd, fd2, second_fd;
 
 	if (!shares_pools()) {
 		GIVES(cuMemPoolCreate(&pool, &props), CUDA_ERROR_NOT_SUPPORTED);
@@ -230,6 +230,9 @@ static void export_pool(int child)
 	/* another one that is shared, and one that is not */
 	OK(cuMemPoolCreate(&second, &props));
 	OK(cuMemAllocFromPoolAsync(&of_second, BYTES, second, NULL));
+	GIVES(cuMemPoolExportPointer(&others[1], of_second), CUDA_ERROR_INVALID_VALUE); /* before its pool */
+	OK(cuMemPoolExportToShareableHandle(&second_fd, second, type, 0));
+	close(second_fd);
 	OK(cuMemPoolExportPointer(&others[1], of_second));
 	props.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	OK(cuMemPoolCreate(&alone, &props));
