@@ -348,7 +348,7 @@ free_address:
 	return false;
 }
 
-/* `pool`: of which it is imported, or NULL. That is once in a context. */
+/* `pool`: of which it is imported, or NULL. What is imported again has the same address, and ends once. */
 static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle,
 			  const struct vcuda_share_part *part, int fd, struct CUmemPoolHandle_st *pool,
 			  CUdeviceptr *address)
@@ -362,9 +362,8 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = imports; i; i = i->next)
 		if (i->context == c && !memcmp(&i->handle, handle, sizeof(*handle))) {
-			if (pool)
-				return CUDA_ERROR_ALREADY_MAPPED;
-			i->refs++;
+			if (!pool)
+				i->refs++;
 			*address = i->address;
 			return CUDA_SUCCESS;
 		}
@@ -538,7 +537,7 @@ CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 	if (result != CUDA_SUCCESS)
 		return result;
 	r = softgpu_range_find(ptr, 1);
-	if (!shareData_out || !r || r->kind != SOFTGPU_ALLOCATION || !r->pool || !r->pool->offered)
+	if (!shareData_out || !r || r->start != ptr || r->kind != SOFTGPU_ALLOCATION || !r->pool || !r->pool->offered)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	pool = r->pool;
 	result = get_handle(r, &handle);
@@ -559,6 +558,7 @@ static bool is_of_pool(const struct vcuda_share_handle *handle, CUmemoryPool poo
 static CUresult import_pointer(const struct vcuda_share_handle *exported, const struct vcuda_share_part *part, int fd,
 			       CUmemoryPool pool, CUdeviceptr *address)
 {
+	const struct import *before;
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 
@@ -566,10 +566,19 @@ static CUresult import_pointer(const struct vcuda_share_handle *exported, const 
 		return result;
 	if (!is_of_pool(exported, pool))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
+	before = imports;
 	result = open_file(c, exported, part, fd, pool, address);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && imports != before)
 		softgpu_pool_took(pool, part->bytes);
 	return softgpu_leave(result);
+}
+
+bool softgpu_ipc_pool_is_used(const struct CUmemPoolHandle_st *pool)
+{
+	for (const struct import *i = imports; i; i = i->next)
+		if (i->pool && !memcmp(i->pool->name.key, pool->name.key, sizeof(pool->name.key)))
+			return true;
+	return false;
 }
 
 CUresult softgpu_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, void *shareData)

@@ -28,4 +28,7 @@ bool softgpu_ipc_is_shared(uint64_t start, uint64_t end);
 /* Another process's memory, whose range is off the table and which no work uses, is unmapped. */
 void softgpu_ipc_closed(uint64_t address);
 
+/* Whether memory is imported of the pool that `pool` is an import of. With the lock held. */
+bool softgpu_ipc_pool_is_used(const struct CUmemPoolHandle_st *pool);
+
 #endif

@@ -11,6 +11,7 @@
 
 #include "device/arena.h"
 #include "device/device.h"
+#include "device/ipc.h"
 #include "device/memory.h"
 #include "device/registry.h"
 #include "device/stream.h"
@@ -192,11 +193,12 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 	return softgpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Its allocations live on. */
+/* Its allocations live on. NVIDIA's driver (580) keeps an imported pool while memory of it is imported. */
 CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool == default_pools[pool->device])
+	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || pool == default_pools[pool->device] ||
+	    (pool->imported && softgpu_ipc_pool_is_used(pool)))
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (device_pools[pool->device] == pool)
 		device_pools[pool->device] = default_pools[pool->device];
@@ -205,11 +207,18 @@ CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
+/* Whether it is a pool of this process's own. NVIDIA's driver (580) has no attributes of imported ones, nor trims them.
+ */
+static bool is_own(CUmemoryPool pool)
+{
+	return softgpu_registry_has(pool, SOFTGPU_POOL) && !pool->imported;
+}
+
 CUresult softgpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
 	(void)minBytesToKeep;
 	softgpu_lock();
-	return softgpu_leave(softgpu_registry_has(pool, SOFTGPU_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return softgpu_leave(is_own(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static uint64_t *counter(CUmemoryPool pool, CUmemPool_attribute attribute)
@@ -240,7 +249,7 @@ CUresult softgpu_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
 	uint64_t *c;
 
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || !value)
+	if (!is_own(pool) || !value)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	c = counter(pool, (CUmemPool_attribute)attr);
 	if (c)
@@ -268,7 +277,7 @@ CUresult softgpu_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value)
 	uint64_t wide;
 
 	softgpu_lock();
-	if (!softgpu_registry_has(pool, SOFTGPU_POOL) || !value)
+	if (!is_own(pool) || !value)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	if (is_policy((CUmemPool_attribute)attr)) {
 		memcpy(&pool->reuse[attr - 1], value, sizeof(int));

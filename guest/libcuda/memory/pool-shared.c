@@ -34,8 +34,8 @@ VCUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void *to, CUmemoryPool po
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && libcuda_host_pool_is(pool))
 		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS && !libcuda_shareable_type(type))
-		result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_SUCCESS && type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = vcuda_call_vcudaMemPoolExport(&shared, pool);
 	return result == CUDA_SUCCESS ? libcuda_shareable_give(&shared, to) : result;
@@ -50,10 +50,8 @@ VCUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, voi
 	libcuda_memory_is_watched = true;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pool || flags)
+	if (!pool || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!libcuda_shareable_type(type))
-		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!libcuda_shareable_read((int)(intptr_t)from, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = vcuda_call_vcudaMemPoolImport(pool, shared);
@@ -78,10 +76,12 @@ VCUDA_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdev
 	return result;
 }
 
+/* Memory that is imported again has one address, and ends with the first time that it is freed. */
 VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
 	CUresult result = check(pool, data);
 	CUipcMemHandle shared;
+	struct libcuda_range r;
 	CUdeviceptr start;
 	size_t bytes;
 
@@ -93,6 +93,9 @@ VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool poo
 	result = vcuda_call_vcudaMemPoolImportPointer(&start, &bytes, pool, shared);
 	if (result != CUDA_SUCCESS)
 		return result;
+	*dptr = start;
+	if (libcuda_range_find(start, &r) && r.start == start)
+		return CUDA_SUCCESS;
 	if (!libcuda_range_add(&(struct libcuda_range){.start = start,
 						       .bytes = bytes,
 						       .kind = LIBCUDA_RANGE_DEVICE,
@@ -100,6 +103,5 @@ VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool poo
 		vcuda_call_cuMemFree_v2(start);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*dptr = start;
 	return CUDA_SUCCESS;
 }
