@@ -16,6 +16,7 @@ import xml.etree.ElementTree as tree
 BUILD = pathlib.Path(sys.argv[1])
 VCUDA = BUILD / "cli/vcuda"
 HOOK = BUILD / "packaging/libvirt-hook"
+KUBEVIRT_HOOK = pathlib.Path(__file__).resolve().parents[2] / "integrations/kubevirt/onDefineDomain"
 QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
 
 
@@ -168,6 +169,72 @@ def units():
         fake.write_text("#!/bin/sh\nexit 1\n")
         r = hook.call("vm1", "prepare", f"{hook.folder}/vm1.sock", status=1)
         check("vcudad@vm1.socket does not start" in r.stderr, r.stderr)
+
+
+# As KubeVirt's virt-launcher marshals it.
+KUBEVIRT_DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
+	<name>default_vm-1</name>
+	<memory unit="b">1073741824</memory>
+	<os><type arch="x86_64" machine="pc-q35-rhel9.6.0">hvm</type><smbios mode="sysinfo"></smbios></os>
+	<metadata><kubevirt xmlns="http://kubevirt.io"><uid>b7b2</uid><graceperiod><deletionGracePeriodSeconds>5</deletionGracePeriodSeconds></graceperiod></kubevirt></metadata>
+	<features><acpi></acpi></features>
+	<cpu mode="host-model"><topology sockets="1" cores="2" threads="1"></topology></cpu>
+	<vcpu placement="static">2</vcpu>
+	<devices><emulator>/usr/libexec/qemu-kvm</emulator><console type="pty"></console></devices>
+</domain>"""
+
+
+def kubevirt():
+    """The hook of KubeVirt's sidecar adds the device of `vcuda vm xml`, and leaves the rest as it is."""
+    def hook(text, vmi='{"metadata": {"name": "vm-1"}}', status=0):
+        r = run(KUBEVIRT_HOOK, "--vmi", vmi, "--domain", text)
+        check(r.returncode == status, f"{vmi}: {r.returncode}: {r.stdout}{r.stderr}")
+        return r.stdout if status == 0 else r.stderr
+
+    def changed(before, after):
+        check(before in KUBEVIRT_DOMAIN, before)
+        return KUBEVIRT_DOMAIN.replace(before, after)
+
+    def arguments(domain):
+        return [arg.get("value") for arg in domain.findall(f"{QEMU}commandline/{QEMU}arg")]
+
+    with tempfile.TemporaryDirectory(prefix="v") as top:
+        text = hook(KUBEVIRT_DOMAIN)
+        domain = check_domain(text, "/run/vcuda/vhost.sock")
+        elements = f"<d xmlns:qemu='{QEMU[1:-1]}'>{xml('--socket', '/run/vcuda/vhost.sock', 'x')}</d>"
+        check(arguments(domain) == arguments(tree.fromstring(elements)), f"not as `vcuda vm xml`: {text}")
+        accepts(top, text)
+        # The rest is as it was, and a second call changes nothing.
+        for element in [domain.find("memoryBacking"), domain.find(f"{QEMU}commandline")]:
+            domain.remove(element)
+        same = [tree.canonicalize(part, strip_text=True, rewrite_prefixes=True) for part in (tree.tostring(domain), KUBEVIRT_DOMAIN)]
+        check(same[0] == same[1], same)
+        check('<kubevirt xmlns="http://kubevirt.io">' in text and hook(text).strip() == text.strip(), text)
+        # Another socket; arguments and memory that are there already.
+        vmi = '{"metadata": {"annotations": {"virtio-cuda/socket": "/var/run/a&b/x.sock"}}}'
+        text = hook(changed("</domain>", '<memoryBacking><hugepages/><source type="memfd"/></memoryBacking>'
+                            '<qemu:commandline><qemu:arg value="-msg"/><qemu:arg value="timestamp=on"/><qemu:env name="A" value="b"/></qemu:commandline></domain>'), vmi)
+        domain = tree.fromstring(text)
+        check(arguments(domain)[:2] == ["-msg", "timestamp=on"] and "socket,id=vcuda,path=/var/run/a&b/x.sock" in arguments(domain), text)
+        check(domain.find("memoryBacking/hugepages") is not None and domain.find("memoryBacking/access").get("mode") == "shared", text)
+        accepts(top, text)
+        # Another prefix of the namespace, and none.
+        check_domain(hook(changed("xmlns:qemu", "xmlns:q")), "/run/vcuda/vhost.sock")
+        text = hook(changed(' xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"', ""))
+        check_domain(text, "/run/vcuda/vhost.sock")
+        accepts(top, text)
+    for expected, text, vmi in (
+            ("needs x86_64 and q35", changed("pc-q35-rhel9.6.0", "pc-i440fx-9.2"), "{}"), ("needs x86_64 and q35", changed("x86_64", "aarch64"), "{}"),
+            ("access mode='private'", changed("<vcpu", "<memoryBacking><access mode='private'/></memoryBacking><vcpu"), "{}"),
+            ("source type='anonymous'", changed("<vcpu", "<memoryBacking><source type='anonymous'/></memoryBacking><vcpu"), "{}"),
+            ("memAccess='private'", changed("<topology", "<numa><cell id='0' cpus='0' memory='1' memAccess='private'/></numa><topology"), "{}"),
+            ("--domain is no XML", "<domain>", "{}"), ("--domain is a <network>", "<network/>", "{}"),
+            ("no VirtualMachineInstance", KUBEVIRT_DOMAIN, "[]"), ("no VirtualMachineInstance", KUBEVIRT_DOMAIN, "{"),
+            ("without a comma, not '/a,b'", KUBEVIRT_DOMAIN, '{"metadata": {"annotations": {"virtio-cuda/socket": "/a,b"}}}'),
+            ("absolute path", KUBEVIRT_DOMAIN, '{"metadata": {"annotations": {"virtio-cuda/socket": "x"}}}'),
+            ("absolute path", KUBEVIRT_DOMAIN, '{"metadata": {"annotations": {"virtio-cuda/socket": 3}}}')):
+        said = hook(text, vmi, status=1)
+        check(expected in said and said.startswith("virtio-cuda: "), f"{expected}: {said}")
 
 
 globals()[sys.argv[2]]()
