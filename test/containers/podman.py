@@ -88,7 +88,7 @@ def engine(build, programs, user=None, groups=()):
     with tempfile.TemporaryDirectory(prefix="v", dir="/tmp") as top:
         os.chmod(top, 0o755)
         root = pathlib.Path(top, "image")
-        make_root(root, build, programs, ["/usr/bin/env"])
+        make_root(root, build, programs, ["/usr/bin/env", "/usr/bin/sleep"])
         check_root(root)
         image = f"{top}/image.tar"
         subprocess.run(["tar", "-C", root, "-cf", image, "."], check=True)

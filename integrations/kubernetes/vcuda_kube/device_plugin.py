@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kubelet's device plug-in API, v1beta1: each GPU is N slices, each with 1/N of its memory and of the device's time."""
+
+import hashlib
+import pathlib
+import time
+
+import grpc
+
+from .daemon import Failure, log
+from .messages import DEVICE_PLUGIN as api
+from .messages import POD_RESOURCES
+from .plugin import Plugin, Server, identity
+from .units import Unit
+
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+CALL_LIMIT_S = 10
+
+
+def unit_name(kind, slices):
+    return f"{kind}-{hashlib.sha256(' '.join(sorted(slices)).encode()).hexdigest()[:16]}"
+
+
+class DevicePlugin(Plugin):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.folder = pathlib.Path(settings.kubelet, "device-plugins")
+        self.kubelet = self.folder / "kubelet.sock"
+        self.pod_resources = pathlib.Path(settings.kubelet, "pod-resources", "kubelet.sock")
+        self.server, self.generation, self.served, self.registered = None, 0, None, False
+        self.missing, self.next_collect, self.complaint = {}, 0, None
+
+    # ---- slices ----
+
+    def gpu_of(self, slice_id):
+        """Raises Failure."""
+        uuid, _, number = slice_id.rpartition("::")
+        if uuid not in self.gpus or not number.isdigit() or int(number) >= self.settings.slices:
+            raise Failure(f"{slice_id!r} is no slice of a GPU of this node")
+        return self.gpus[uuid]
+
+    def slices(self):
+        """All, each with its health."""
+        failing = self.units.failing()
+        bad = {slice_id for unit in self.units.all() if unit.name in failing for slice_id in unit.owner["slices"]}
+        for uuid in self.gpus:
+            for number in range(self.settings.slices):
+                slice_id = f"{uuid}::{number}"
+                yield slice_id, UNHEALTHY if uuid in self.lost or slice_id in bad else HEALTHY
+
+    # ---- calls of the kubelet ----
+
+    def GetDevicePluginOptions(self, _request, _context):
+        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    def ListAndWatch(self, _request, context):
+        told, generation = None, self.generation
+        while context.is_active() and generation == self.generation:
+            with self.condition:
+                version = self.version
+            found = list(self.slices())
+            if found != told:
+                log(f"tells the kubelet of {len(found)} slices, {sum(health == UNHEALTHY for _, health in found)} of them unhealthy")
+                yield api.ListAndWatchResponse(devices=[api.Device(ID=slice_id, health=health) for slice_id, health in found])
+                told = found
+            with self.condition:
+                self.condition.wait_for(lambda: self.version != version, timeout=1)
+
+    def GetPreferredAllocation(self, request, _context):
+        """All slices of a container from one GPU: the one that has the fewest free of those that have enough."""
+        answers = []
+        for wanted in request.container_requests:
+            size, must = wanted.allocation_size, list(wanted.must_include_deviceIDs)
+            free = {}
+            for slice_id in wanted.available_deviceIDs:
+                free.setdefault(slice_id.rpartition("::")[0], []).append(slice_id)
+            held = {slice_id.rpartition("::")[0] for slice_id in must}
+            fitting = [ids for uuid, ids in free.items() if held <= {uuid} and len(set(ids) | set(must)) >= size]
+            chosen = must + [slice_id for slice_id in min(fitting, key=len, default=wanted.available_deviceIDs) if slice_id not in must]
+            answers.append(api.ContainerPreferredAllocationResponse(deviceIDs=chosen[:size]))
+        return api.PreferredAllocationResponse(container_responses=answers)
+
+    def Allocate(self, request, context):
+        answers = []
+        try:
+            for wanted in request.container_requests:
+                name = self.allocate(list(wanted.devices_ids))
+                answers.append(api.ContainerAllocateResponse(cdi_devices=[api.CDIDevice(name=name)]))
+        except Failure as failure:
+            log(f"refuses to allocate: {failure}")
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(failure))
+        return api.AllocateResponse(container_responses=answers)
+
+    def allocate(self, slices):
+        """The CDI name of a new unit with these slices. The container that had some of them has ended: the kubelet gives them again."""
+        uuids = {self.gpu_of(slice_id).uuid for slice_id in slices}
+        if len(uuids) != 1:
+            raise Failure("the slices of a container must be of one GPU. "
+                          f"The kubelet chose {', '.join(sorted(slices))}: no GPU has as many free, so ask for fewer")
+        gpu = self.gpus[uuids.pop()]
+        for unit in self.units.all():
+            if set(unit.owner["slices"]) & set(slices):
+                log(f"{unit.name} is over: its slices are given to another container")
+                self.remove(unit.name)
+        memory = gpu.memory_mib * len(slices) // self.settings.slices
+        unit = Unit(unit_name(self.settings.kind, slices), [gpu.uuid], memory, len(slices), {}, {"slices": sorted(slices)})
+        try:
+            return self.units.ensure(unit)
+        except Failure:
+            self.suspect = True
+            raise
+
+    def PreStartContainer(self, _request, _context):
+        return api.PreStartContainerResponse()
+
+    # ---- the kubelet comes and goes ----
+
+    def serve(self):
+        for path in self.folder.glob(f"virtio-cuda-{self.settings.kind}.*.sock"):
+            path.unlink()
+        self.tick()
+
+    def tick(self):
+        kubelet = identity(self.kubelet)
+        if kubelet and (kubelet != self.served or not self.server.is_there()):
+            self.serve_anew(kubelet)
+        if kubelet and not self.registered:
+            self.register()
+        if time.monotonic() >= self.next_collect:
+            self.next_collect = time.monotonic() + self.settings.collect_interval
+            self.collect()
+
+    def serve_anew(self, kubelet):
+        """A kubelet that starts deletes all sockets of the folder. The new one has another name: gRPC may delete the old name late."""
+        self.generation += 1
+        self.changed()
+        if self.server:
+            self.server.close()
+        path = self.folder / f"virtio-cuda-{self.settings.kind}.{self.generation}.sock"
+        self.server = Server(path, api.handler("DevicePlugin", self))
+        self.served, self.registered = kubelet, False
+
+    def register(self):
+        options = self.GetDevicePluginOptions(None, None)
+        request = api.RegisterRequest(version="v1beta1", endpoint=self.server.path.name, resource_name=self.settings.resource, options=options)
+        try:
+            with grpc.insecure_channel(f"unix:{self.kubelet}") as channel:
+                api.call(channel, "Registration", "Register")(request, timeout=CALL_LIMIT_S)
+        except grpc.RpcError as error:
+            self.complain(f"the kubelet does not register {self.settings.resource}: {error.details()}")
+            return
+        self.registered, self.complaint = True, None
+        log(f"the kubelet has registered {self.settings.resource}")
+
+    def complain(self, text):
+        """Once, not each second."""
+        if text != self.complaint:
+            self.complaint = text
+            log(text)
+
+    # ---- containers that have ended ----
+
+    def remove(self, name):
+        self.units.remove(name)
+        self.missing.pop(name, None)
+        self.changed()
+
+    def collect(self):
+        """Removes units whose slices no container has had for a while. The device plug-in API has no call for that.
+
+        The while: the kubelet does not list a pod yet that it is admitting, and few pods just after its own start.
+        """
+        if not self.pod_resources.exists() or not self.units.all():
+            return
+        try:
+            with grpc.insecure_channel(f"unix:{self.pod_resources}") as channel:
+                answer = POD_RESOURCES.call(channel, "PodResourcesLister", "List")(POD_RESOURCES.ListPodResourcesRequest(), timeout=CALL_LIMIT_S)
+        except grpc.RpcError as error:
+            self.complain(f"the kubelet does not list the resources of pods: {error.details()}")
+            self.missing.clear()
+            return
+        used = {slice_id for pod in answer.pod_resources for container in pod.containers for devices in container.devices
+                if devices.resource_name == self.settings.resource for slice_id in devices.device_ids}
+        for unit in self.units.all():
+            if set(unit.owner["slices"]) & used:
+                self.missing.pop(unit.name, None)
+            elif time.monotonic() - self.missing.setdefault(unit.name, time.monotonic()) >= self.settings.collect_after:
+                log(f"{unit.name} is over: no container has its slices")
+                self.remove(unit.name)
+
+    def close(self):
+        self.generation += 1
+        self.changed()
+        if self.server:
+            self.server.close()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common part of both plug-ins: it finds the GPUs, keeps the units, and serves on sockets."""
+
+import concurrent.futures
+import os
+import pathlib
+import threading
+import time
+
+import grpc
+
+from . import gpus
+from .daemon import Failure, log
+from .units import Units
+
+WATCH_S = 1
+
+
+class Plugin:
+    """A plug-in has `serve()`, `tick()` and `close()`, and is told by `changed()` of units and GPUs."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.condition = threading.Condition()
+        self.version = 0
+        self.gpus = {}
+        self.lost = set()
+        self.suspect = False
+        self.next_probe = 0
+        self.units = Units(settings, self.changed)
+
+    def changed(self):
+        """Wakes those that tell the kubelet what is healthy."""
+        with self.condition:
+            self.version += 1
+            self.condition.notify_all()
+
+    def start(self):
+        found = gpus.probe(self.settings)
+        if not found:
+            raise Failure("vcudad has no GPU here")
+        self.gpus = {gpu.uuid: gpu for gpu in found}
+        for gpu in found:
+            log(f"{gpu.name} is {gpu.uuid}, {gpu.product}, {gpu.memory_mib} MiB")
+        self.units.load()
+        self.serve()
+
+    def probe_again(self):
+        """While a vcudad does not start or a GPU is lost: which GPUs are there?"""
+        if not (self.suspect or self.lost or self.units.failing()) or time.monotonic() < self.next_probe:
+            return
+        self.next_probe = time.monotonic() + self.settings.probe_interval
+        try:
+            found = {gpu.uuid for gpu in gpus.probe(self.settings)}
+        except Failure as failure:
+            log(str(failure))
+            found = set()
+        self.suspect = False
+        lost = set(self.gpus) - found
+        if lost != self.lost:
+            log("these GPUs are gone: " + ", ".join(sorted(lost)) if lost else "all GPUs are there again")
+            self.lost = lost
+            self.changed()
+
+    def run(self, stopped):
+        """Until the event `stopped` is set."""
+        try:
+            self.start()
+            while not stopped.wait(WATCH_S):
+                self.units.watch()
+                self.probe_again()
+                self.tick()
+        finally:
+            self.close()
+            self.units.stop()
+
+
+class Server:
+    """A gRPC server on a socket of the file system."""
+
+    def __init__(self, path, *handlers):
+        path = pathlib.Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        self.path = path
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
+        self.server.add_generic_rpc_handlers(handlers)
+        try:
+            bound = self.server.add_insecure_port(f"unix:{path}")
+        except RuntimeError as error:
+            raise Failure(f"{path} cannot be listened on: {error}") from error
+        if not bound:
+            raise Failure(f"{path} cannot be listened on")
+        self.server.start()
+
+    def is_there(self):
+        return self.path.is_socket()
+
+    def close(self):
+        self.server.stop(1).wait()
+        self.path.unlink(missing_ok=True)
+
+
+def identity(path):
+    """Differs after the file has been made anew; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The device plug-in, with a kubelet of our own: test-device-plugin.py BUILD_ROOT SCENARIO"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import sys
+
+from programs import PROGRAM, Program, check, folder, need_packages, wait_for
+
+need_packages()
+from cdi_rules import check as check_cdi  # pylint: disable=wrong-import-position
+from fakes import Kubelet  # pylint: disable=wrong-import-position
+
+BUILD = pathlib.Path(sys.argv[1])
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+
+
+@contextlib.contextmanager
+def running(*options, start=True, program=PROGRAM):
+    with folder() as top:
+        kubelet = Kubelet(f"{top}/kubelet")
+        if start:
+            kubelet.start()
+        program = Program(BUILD, top, "device-plugin", "--collect-interval", "0.1", *options, program=program)
+        try:
+            yield kubelet, program
+        finally:
+            program.process.kill()
+            program.process.wait()
+            for process in program.daemons().values():
+                os.kill(process, signal.SIGKILL)
+            kubelet.stop()
+
+
+def gpus_of(devices):
+    """Slices by GPU, in order."""
+    found = {}
+    for name in devices:
+        found.setdefault(name.rpartition("::")[0], []).append(name)
+    return list(found.values())
+
+
+def allocation():
+    """Registration, slices, allocation, and what a container gets."""
+    with running("--slices", "4") as (kubelet, program):
+        plugin = kubelet.plugin()
+        check(plugin.request.resource_name == "virtio-cuda/slice" and plugin.request.version == "v1beta1", plugin.request)
+        check(plugin.request.options.get_preferred_allocation_available and plugin.options == plugin.request.options, plugin.options)
+        devices = plugin.devices()
+        first, second = gpus_of(devices)
+        check(len(first) == len(second) == 4 and set(devices.values()) == {HEALTHY}, devices)
+        check(all(len(name) <= 63 for name in devices), devices)
+        # From one GPU: the one with the fewest free slices that are enough.
+        check(plugin.prefer(first + second[2:], [], 2) == second[2:], "the GPU with fewer free slices")
+        check(set(plugin.prefer(first + second[2:], [], 3)) <= set(first), "the GPU that has enough")
+        check(set(plugin.prefer(first + second, [first[1]], 2)) > {first[1]} and
+              set(plugin.prefer(first + second, [first[1]], 2)) < set(first), "beside the slice that it must have")
+        check(len(plugin.prefer(first[:1] + second[:1], [], 2)) == 2, "none has enough")
+        # Two containers of a pod.
+        (one,), (two,) = plugin.allocate(first[:1], first[1:3])
+        check(program.memory_mib(BUILD, one) == {256} and program.memory_mib(BUILD, two) == {512}, "quotas")
+        options = {name: pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0") for name, process in program.daemons().items()}
+        shares = {name: words[words.index(b"--share") + 1] for name, words in options.items()}
+        check(shares == {one.partition("=")[2]: b"1", two.partition("=")[2]: b"2"}, shares)
+        specification, edits = program.specification(two)
+        check_cdi(specification)
+        check(edits["env"] == [f"CUDA_VISIBLE_DEVICES={first[0].rpartition('::')[0]}"], edits)
+        path = pathlib.Path(edits["mounts"][0]["hostPath"], "socket")
+        check(stat.S_IMODE(path.stat().st_mode) == 0o666 and stat.S_IMODE(path.parent.stat().st_mode) == 0o755, "other users of a container")
+        check(stat.S_IMODE(program.run.stat().st_mode) == 0o700, "users of the node")
+        mounts = {mount["containerPath"] for mount in specification["containerEdits"]["mounts"]}
+        check({"/usr/lib/libcuda.so.1", "/usr/lib64/libnvidia-ml.so.1", "/usr/bin/vcuda"} <= mounts, mounts)
+        # Refusals leave what is there.
+        there = program.daemons()
+        for devices, words in (([first[3], second[3]], "must be of one GPU"), (["nonsense"], "no slice"), ([f"{first[0]}9"], "no slice"),
+                               (["../../x::0"], "no slice"), ([], "must be of one GPU")):
+            said = plugin.allocate(devices)
+            check(isinstance(said, str) and words in said, f"{devices}: {said}")
+        check(program.daemons() == there, "a refusal changes something")
+        # SIGTERM ends all, and keeps the files for the next run.
+        check(program.end() == 0, "SIGTERM")
+        check(not program.daemons() and not list(kubelet.folder.glob("device-plugins/virtio*")), "something is left")
+        check(path.parent.is_dir() and len(list(program.cdi.iterdir())) == 2, "the containers' files are gone")
+
+
+def health():
+    """A vcudad that ends makes its slices unhealthy until there is another one."""
+    with folder() as top:
+        tools = pathlib.Path(top)
+        wrapper, fault = tools / "vcudad", tools / "fault"
+        (tools / "vcuda").symlink_to(f"{BUILD}/cli/vcuda")
+        # The vcudad that lists the GPUs has no name.
+        wrapper.write_text(f'#!/bin/sh\ncase "$*" in *--name*) [ ! -e {fault} ] || {{ echo "no memory is left" >&2; exit 1; }} ;; esac\n'
+                           f'exec {BUILD}/host/daemon/vcudad "$@"\n')
+        wrapper.chmod(0o755)
+        with running("--slices", "2", "--vcudad", str(wrapper), "--vcuda", str(tools / "vcuda")) as (kubelet, program):
+            plugin = kubelet.plugin()
+            first, second = gpus_of(plugin.devices())
+            (name,), = plugin.allocate(first[:1])
+            unit = name.partition("=")[2]
+            old = program.daemons()[unit]
+            fault.touch()
+            os.kill(old, signal.SIGKILL)
+            devices = plugin.devices()
+            check(devices == {first[0]: UNHEALTHY, first[1]: HEALTHY, second[0]: HEALTHY, second[1]: HEALTHY}, devices)
+            program.wait_for_words("vcudad does not start: no memory is left")
+            check("no memory is left" in plugin.allocate(second), "the kubelet is not told why")
+            check([path.name for path in program.run.glob("slices-*")] == [unit], "a refusal leaves something")
+            fault.unlink()
+            devices = plugin.devices()
+            check(set(devices.values()) == {HEALTHY}, devices)
+            check(program.daemons()[unit] != old and program.memory_mib(BUILD, name) == {512}, "the new vcudad is not in its place")
+            # A vcudad that cannot be described is ended.
+            there = program.daemons()
+            (tools / "vcuda").unlink()
+            said = plugin.allocate(second)
+            check("`vcuda cdi generate` fails" in said and program.daemons() == there, f"{said} {program.daemons()}")
+
+
+def restarts():
+    """The kubelet starts again, and the plug-in does, even after SIGKILL."""
+    with running("--slices", "2", start=False) as (kubelet, program):
+        program.wait_for_words("gpu-1 is")
+        kubelet.refuse = "the version is too old"
+        kubelet.start()
+        program.wait_for_words("does not register virtio-cuda/slice: the version is too old")
+        kubelet.refuse = None
+        plugin = kubelet.plugin()
+        first, second = gpus_of(plugin.devices())
+        (one,), = plugin.allocate(first)
+        kubelet.stop()
+        kubelet.start()
+        again = kubelet.plugin()
+        check(again.request.endpoint != plugin.request.endpoint and len(again.devices()) == 4, again.request)
+        kubelet.pods["a"] = ("virtio-cuda/slice", first)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            before = program.daemons()
+            program.end(number)
+            next_run = Program(BUILD, program.top, "device-plugin", "--slices", "2", "--collect-interval", "0.1")
+            try:
+                plugin = kubelet.plugin()
+                check(set(plugin.devices().values()) == {HEALTHY}, "not healthy")
+                check(next_run.daemons().keys() == before.keys() and next_run.daemons() != before, f"{before} {next_run.daemons()}")
+                check(next_run.memory_mib(BUILD, one) == {1024}, "the unit has changed")
+            finally:
+                program.process = next_run.process
+        (two,), = plugin.allocate(second)
+        check(two != one and next_run.memory_mib(BUILD, two) == {1024}, two)
+        check(Program(BUILD, program.top, "device-plugin").process.wait() == 1, "two plug-ins with one state")
+    # A file of state that cannot be used is not thrown away.
+    with folder() as top:
+        pathlib.Path(top, "state").mkdir()
+        pathlib.Path(top, "state/units.json").write_text("{}")
+        program = Program(BUILD, top, "device-plugin")
+        program.wait_for_words("units.json cannot be used")
+        check(program.process.wait() == 1 and pathlib.Path(top, "state/units.json").read_text() == "{}", "the state is gone")
+
+
+def ended():
+    """The vcudad of a container that has ended goes away: the kubelet says so, or gives its slices to another one."""
+    with running("--slices", "4", "--collect-after", "1") as (kubelet, program):
+        plugin = kubelet.plugin()
+        first, _ = gpus_of(plugin.devices())
+        kubelet.pods = {"a": ("virtio-cuda/slice", first[:2]), "other": ("example/other", first[:2])}
+        (one,), = plugin.allocate(first[:2])
+        (two,), = plugin.allocate(first[2:3])
+        wait_for(lambda: program.daemons().keys() == {one.partition("=")[2]}, "the end of a unit that no pod has")
+        check(not (program.cdi / f"virtio-cuda-{two.partition('=')[2]}.json").exists(), "its CDI file")
+        kubelet.pods = {"b": ("virtio-cuda/slice", first[1:3])}
+        (three,), = plugin.allocate(first[1:3])
+        check(program.daemons().keys() == {three.partition("=")[2]}, program.daemons())
+        # The same slices again: another container, so another vcudad.
+        old = program.daemons()
+        (four,), = plugin.allocate(first[1:3])
+        check(four == three and program.daemons().keys() == old.keys() and program.daemons() != old, "the vcudad of the last container")
+        kubelet.pods = {}
+        wait_for(lambda: not program.daemons(), "the end of the last unit")
+        check(not list(program.run.iterdir()) and not list(program.cdi.iterdir()), "files are left")
+
+
+def installed():
+    """From a copy on the node, as the DaemonSet makes it: a new version leaves the files of the old one to the containers that have them."""
+    with folder() as top:
+        meson, node = sys.argv[3], pathlib.Path(top, "node")
+        r = subprocess.run([meson, "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", top], capture_output=True, text=True, check=False)
+        check(r.returncode == 0, f"meson install: {r.stdout}{r.stderr}")
+        (program,) = pathlib.Path(top).glob("**/share/virtio-cuda/kubernetes/vcuda-kube")
+        image = program.parents[3]
+        for _ in range(2):
+            r = subprocess.run([program.parent / "install-on-node", image, node], capture_output=True, text=True, check=False)
+            check(r.returncode == 0, f"install-on-node: {r.stdout}{r.stderr}")
+        check(len(list(node.iterdir())) == 2, list(node.iterdir()))
+        first = (node / "current").resolve()
+        (image / "share/more").write_text("")
+        subprocess.run([program.parent / "install-on-node", image, node], check=True)
+        check(first.is_dir() and (node / "current").resolve() != first and not (node / ".current").exists(), "the version before")
+        plugin_of = node / "current" / program.relative_to(image)
+        with running("--vcudad", f"{node}/current/bin/vcudad", "--vcuda", f"{node}/current/bin/vcuda", program=plugin_of) as (kubelet, program):
+            plugin = kubelet.plugin()
+            devices = plugin.devices()
+            (name,), = plugin.allocate([next(iter(devices))])
+            specification, _ = program.specification(name)
+            paths = {mount["hostPath"] for mount in specification["containerEdits"]["mounts"]}
+            check(paths and all(path.startswith(f"{(node / 'current').resolve()}/") for path in paths), paths)
+
+
+def vm():
+    """For KubeVirt: QEMU's socket, and no libraries."""
+    with running("--slices", "2", "--vm") as (kubelet, program):
+        plugin = kubelet.plugin()
+        check(plugin.request.resource_name == "virtio-cuda/vm-slice", plugin.request)
+        first, _ = gpus_of(plugin.devices())
+        (name,), = plugin.allocate(first[:1])
+        specification, edits = program.specification(name)
+        check_cdi(specification)
+        check("containerEdits" not in specification and edits.keys() == {"mounts"}, specification)
+        path = pathlib.Path(edits["mounts"][0]["hostPath"], "vhost.sock")
+        check(stat.S_IMODE(path.stat().st_mode) == 0o666, f"{path.stat()}")
+        with socket.socket(socket.AF_UNIX) as qemu:
+            qemu.connect(str(path))
+
+
+globals()[sys.argv[2]]()
