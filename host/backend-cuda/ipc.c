@@ -91,8 +91,11 @@ static CUresult offer_locked(const struct vcuda_share_kept *what, uint64_t objec
 	struct export *e = find(kind, object);
 	const int fd = what->fd;
 
-	/* An object that ended unseen, with its context, left its name behind. */
-	if (e && note && memcmp(e->note, note, sizeof(e->note))) {
+	/*
+	 * An object that ended unseen, with its context, left its name behind. The driver's data for memory of a pool
+	 * are other ones at each export, and all of them are valid: the first stay.
+	 */
+	if (e && note && kind != VCUDA_SHARE_DRIVER_POINTER && memcmp(e->note, note, sizeof(e->note))) {
 		e->refs = 1;
 		withdraw_locked(e);
 		e = NULL;
