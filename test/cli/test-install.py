@@ -74,7 +74,7 @@ def parts():
         install(top)
         whole = sorted(str(path.relative_to(top)) for path in files_below(top))
     each = []
-    for tag in ("host", "softgpu", "guest", "math", "driver", "dev", "doc"):
+    for tag in ("host", "softgpu", "guest", "math", "driver", "slurm", "dev", "doc"):
         with tempfile.TemporaryDirectory() as top:
             install(top, tag)
             each += [str(path.relative_to(top)) for path in files_below(top)]
