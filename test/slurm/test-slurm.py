@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of Slurm with parts of a device: test-slurm.py BUILD_ROOT HOW_TO SCENARIO
+
+The how-to says how Slurm is set up: two devices of four slices a node. A slice has 64 MiB of the software GPU here.
+"""
+
+import os
+import pathlib
+import pwd
+import re
+import signal
+import sys
+import time
+
+import cluster
+from cluster import check, wait_for
+
+BUILD, HOW_TO, SCENARIO = sys.argv[1:4]
+SLICES, SLICE_MIB = 4, 64
+NO_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+RUN = pathlib.Path("/run/vcuda/slurm")
+PROGRAM = "/run/build/test/slurm/job"
+
+
+def users():
+    """Two ordinary users of this machine that no service here has."""
+    found = []
+    for name in ("games", "news", "mail", "backup", "man", "daemon"):
+        try:
+            found.append(pwd.getpwnam(name))
+        except KeyError:
+            pass
+    if len(found) < 2:
+        cluster.skip("there are no two users for jobs")
+    return found[:2]
+
+
+def srun(c, *words, user, gres, **options):
+    return c.run("srun", "-w", "n1", *([f"--gres=vcuda:{gres}"] if gres else []), *words, user=user, **options)
+
+
+class Holder:
+    """A job that computes until it may end. `node`: None for a job that Slurm places."""
+
+    def __init__(self, c, user, slices, node="n1", name="", program=PROGRAM):
+        self.c, self.node = c, node
+        self.file = c.out / f"go-{time.monotonic_ns()}"
+        self.out = c.out / f"job-{time.monotonic_ns()}.out"
+        where = ["-w", node] if node else []
+        text = c.run("sbatch", "--parsable", *where, "--no-requeue", f"--gres=vcuda:{slices}", "-o", self.out, "-J", name or "hold",
+                     "--wrap", f"exec {program} compute {self.file}", user=user)
+        self.number = int(text)
+
+    def text(self):
+        return self.out.read_text(encoding="utf-8") if self.out.exists() else ""
+
+    def computes(self):
+        wait_for(lambda: "computes" in self.text() or self.c.job(self.number, "JobState") in ("FAILED", "CANCELLED"), f"job {self.number} computes")
+        check("computes" in self.text(), f"job {self.number}: {self.text()}")
+        return self
+
+    def ended(self, state):
+        wait_for(lambda: self.c.job(self.number, "JobState") == state, lambda: f"job {self.number} is {state}: {self.c.job(self.number, 'JobState')}")
+        if self.node:
+            wait_for(lambda: not (RUN / self.node / f"{self.number}.job").exists(), f"job {self.number} gives its slices back")
+
+    def finish(self):
+        self.file.touch()
+        self.ended("COMPLETED")
+        check(self.text().endswith("right\n"), self.text())
+
+
+def is_process(number):
+    """It lives, and is no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def expect_idle(c):
+    """No job, no vcudad and no socket is left, and no node was taken from Slurm."""
+    wait_for(lambda: c.states() == ["idle", "idle"], lambda: f"the nodes are idle: {c.run('sinfo', '-R')}")
+    for node in cluster.NODES:
+        left = [path.name for path in (RUN / node).glob("[0-9]*")]
+        check(not left, f"left on {node}: {left}")
+    left = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/comm") if path.read_text(encoding="utf-8").strip() == "vcudad"]
+    check(not left, f"processes {left} are vcudad still")
+
+
+def sizes(c, user, other):
+    """A quarter, a half and a whole device have their part of the memory, and no more."""
+    for slices in (1, 2, 4):
+        job = Holder(c, user, slices).computes()
+        top = c.run("/run/build/cli/vcuda", "top", "--once", "--control", RUN / "n1/control" / str(c.devices("n1")[1][job.number]))
+        check(f"job-{job.number} " in top and f"share {slices} of the device's time" in top, top)
+        job.finish()
+        out = srun(c, PROGRAM, "memory", user=user, gres=slices)
+        most = slices * SLICE_MIB
+        found = re.search(r"^has (\d+) takes (\d+) then (\d+)$", out, re.MULTILINE)
+        check(found, out)
+        has, takes, then = map(int, found.groups())
+        check(has == most and most - 8 <= takes <= most and then == NO_MEMORY, f"{slices} slices: {out}")
+    # A job without the resource has no device, and one over two nodes has one on each.
+    out = srun(c, PROGRAM, "memory", user=user, gres=0, status=2)
+    check("libcuda.so.1: cannot open" in out, out)
+    out = c.run("srun", "-N2", "--gres=vcuda:1", "-l", "sh", "-c", f"echo $VCUDA_SOCKET; {PROGRAM} memory", user=user)
+    for node in cluster.NODES:
+        check(re.search(rf"/run/vcuda/slurm/{node}/\d+/socket", out), out)
+    check(len(re.findall(r"has 64 takes", out)) == 2, out)
+    expect_idle(c)
+
+
+def packed(c, user, other):
+    """Jobs of an array, and of two users, share a device while one has room."""
+    first, second = Holder(c, other, 3).computes(), Holder(c, user, 2).computes()
+    check(c.devices("n1")[0] == {0: 3, 1: 2}, c.devices("n1"))
+    first.finish()
+    third = Holder(c, other, 2).computes()
+    check(c.devices("n1")[0] == {1: 4}, c.devices("n1"))
+    check("has 256 takes" in srun(c, PROGRAM, "memory", user=user, gres=4), "a whole device fits")
+    second.finish()
+    third.finish()
+    first = Holder(c, other, 3).computes()
+    go = c.out / "go-array"
+    number = int(c.run("sbatch", "--parsable", "-w", "n1", "--array=0-4", "--gres=vcuda:1", "-o", c.out / "array-%a.out",
+                       "--wrap", f"exec {PROGRAM} compute {go}", user=user))
+    wait_for(lambda: len(c.devices("n1")[1]) == 6, "all jobs of the array run")
+    check(c.devices("n1")[0] == {0: 4, 1: 4}, c.devices("n1"))
+    go.touch()
+    wait_for(lambda: len(c.devices("n1")[1]) == 1, "the array ends")
+    for i in range(5):
+        wait_for(lambda i=i: "right" in (c.out / f"array-{i}.out").read_text(encoding="utf-8"), f"job {i} of {number}")
+    first.finish()
+    expect_idle(c)
+
+
+def fragmented(c, user, other):
+    """A job that fits in sum, but on no device, ends with a line. The node goes on."""
+    holders = [Holder(c, user, 3).computes(), Holder(c, other, 3).computes()]
+    check(c.devices("n1")[0] == {0: 3, 1: 3}, c.devices("n1"))
+    line = "vcuda: no device of node n1 has 2 free slices; free are 1, 1"
+    out = srun(c, "-n2", "echo", "ran", user=user, gres=2, status=1)
+    check(out.count(line) == 1 and "ran" not in out, out)
+    check(line.replace("vcuda:", "is refused:") in (c.top / "n1.log").read_text(encoding="utf-8"), "the log of slurmd has the line")
+    out = c.out / "refused.out"
+    c.run("sbatch", "--wait", "-w", "n1", "--gres=vcuda:2", "-o", out, "--wrap", "echo ran", user=other, status=1)
+    check(line in out.read_text(encoding="utf-8") and "ran" not in out.read_text(encoding="utf-8"), out.read_text(encoding="utf-8"))
+    check("has 64 takes" in srun(c, PROGRAM, "memory", user=user, gres=1), "one slice fits")
+    holders.pop().finish()
+    check("has 128 takes" in srun(c, PROGRAM, "memory", user=user, gres=2), "two slices fit now")
+    wait_for(lambda: c.states() == ["mixed", "idle"], c.states)
+    holders.pop().finish()
+    out = srun(c, "echo", "ran", user=user, gres=5, status=1)
+    check("vcuda: 5 slices are more than a device has: at most --gres=vcuda:4" in out, out)
+    expect_idle(c)
+
+
+def killed(c, user, other):
+    """After each violent end the slices are free, and the node goes on."""
+    for words, state in ((["-s", "KILL"], "CANCELLED"), (["--batch", "-s", "KILL"], "FAILED"), ([], "CANCELLED")):
+        job = Holder(c, user, 4).computes()
+        daemon = c.devices("n1")[1][job.number]
+        c.run("scancel", *words, job.number, user=user)
+        job.ended(state)
+        check(not is_process(daemon), f"vcudad {daemon} runs still")
+    # vcudad: the job's calls fail, its next step is told, and the job keeps its slices until it ends.
+    job = Holder(c, user, 4).computes()
+    os.kill(c.devices("n1")[1][job.number], signal.SIGKILL)
+    job.ended("FAILED")
+    check(re.search(r"cu\w+: \d+", job.text()), job.text())
+    shell = "echo begun; touch ready; while [ ! -e killed ]; do sleep 0.05; done; srun echo through"
+    p = c.begin("salloc", "-w", "n1", "--gres=vcuda:3", "sh", "-c", f"srun true; {shell}", user=user)
+    wait_for((c.out / "ready").exists, "the allocation")
+    daemon, = c.devices("n1")[1].values()
+    os.kill(daemon, signal.SIGKILL)
+    wait_for(lambda: not is_process(daemon), "vcudad ends")
+    check(c.devices("n1")[0] == {0: 3}, c.devices("n1"))
+    (c.out / "killed").touch()
+    out = p.communicate()[0]
+    check("begun" in out and "vcuda: the vcudad of this job has ended" in out and "through" not in out, out)
+    expect_idle(c)
+
+
+def prolog(c, user, other):
+    """A prolog that is killed, and a vcudad that does not start, drain the node as Slurm does, and keep nothing."""
+    hold = c.top / "hold"
+    hold.touch()
+    number = int(c.run("sbatch", "--parsable", "-w", "n1", "--gres=vcuda:4", "-o", c.out / "again.out", "--wrap", f"{PROGRAM} memory", user=user))
+    daemon = wait_for(lambda: c.devices("n1")[1].get(number), "the prolog starts vcudad")
+    parent = int(re.search(r"PPid:\s*(\d+)", pathlib.Path(f"/proc/{daemon}/status").read_text(encoding="utf-8"))[1])
+    check("slurmstepd" in pathlib.Path(f"/proc/{parent}/cmdline").read_text(encoding="utf-8"), "the prolog's process")
+    os.kill(parent, signal.SIGKILL)
+    wait_for(lambda: c.states()[0].startswith("drain"), lambda: f"n1 is drained: {c.states()}")
+    wait_for(lambda: not is_process(daemon) and not c.devices("n1")[0], "the epilog ends vcudad")
+    hold.unlink()
+    resume(c, number)
+    wait_for(lambda: c.job(number, "JobState") == "COMPLETED", lambda: f"the job runs again: {c.job(number, 'JobState')}")
+    check("has 256 takes" in (c.out / "again.out").read_text(encoding="utf-8"), "the job's part")
+    expect_idle(c)
+
+    good = c.vcudad_options.read_text(encoding="utf-8")
+    c.vcudad_options.write_text("max-contexs = 4\n", encoding="utf-8")
+    number = int(c.run("sbatch", "--parsable", "-w", "n1", "--gres=vcuda:1", "-o", c.out / "bad.out", "--wrap", f"{PROGRAM} memory", user=user))
+    wait_for(lambda: c.states()[0].startswith("drain"), lambda: f"n1 is drained: {c.states()}")
+    log = (c.top / "n1.log").read_text(encoding="utf-8")
+    check("vcudad does not start" in log and "max-contexs" in log, "the log of slurmd says why")
+    c.vcudad_options.write_text(good, encoding="utf-8")
+    resume(c, number)
+    wait_for(lambda: c.job(number, "JobState") == "COMPLETED", lambda: f"the job runs again: {c.job(number, 'JobState')}")
+    expect_idle(c)
+
+
+def resume(c, number):
+    """As an operator does. Slurm lets a job whose prolog failed wait for two minutes."""
+    wait_for(lambda: c.job(number, "JobState") == "PENDING", lambda: f"the job is held: {c.job(number, 'JobState')}")
+    c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+    c.run("scontrol", "release", number)
+    c.run("scontrol", "update", f"JobId={number}", "StartTime=now")
+
+
+def restarted(c, user, other):
+    """Jobs go on while slurmd starts again, and a job that ends meanwhile gives its slices back later."""
+    jobs = [Holder(c, user, 2).computes(), Holder(c, other, 4).computes()]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        c.slurmds["n1"].send_signal(number)
+        c.slurmds["n1"].wait()
+        if number == signal.SIGKILL:
+            jobs[0].file.touch()
+            wait_for(lambda: jobs[0].text().endswith("right\n"), "the job ends without slurmd")
+            check(c.devices("n1")[0] == {0: 2, 1: 4}, c.devices("n1"))
+        c.start_slurmd("n1")
+    jobs.pop(0).ended("COMPLETED")
+    jobs[0].finish()
+    # A file of a job that no one knows, as after a loss of power.
+    (RUN / "n1/4000000.job").write_text("device 0 slices 4 pid 0 started 0\n", encoding="utf-8")
+    (RUN / "n1/4000001.job").write_text(f"device 1 slices 4 pid {os.getpid()} started 1\n", encoding="utf-8")
+    check("has 256 takes" in srun(c, PROGRAM, "memory", user=user, gres=4), "stale files give way")
+    check(not list((RUN / "n1").glob("400000*")), "stale files are removed")
+    expect_idle(c)
+
+
+def environment(c, user, other):
+    """A user who sets our variables, or Slurm's, gains nothing."""
+    job = Holder(c, other, 2).computes()
+    foreign = RUN / "n1" / str(job.number) / "socket"
+    daemon = c.devices("n1")[1][job.number]
+    lies = {"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local", "VCUDA_CPU_MEMORY": "64G", "VCUDA_CPU_DEVICES": "8",
+            "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_JOB_GRES": "vcuda:8", "SLURM_GRES": "vcuda:1", "SLURM_STEP_GRES": "vcuda:8", "SLURMD_NODENAME": "n2",
+            "SPANK_VCUDA": "8", "SLURM_SPANK_VCUDA": "8", "LD_LIBRARY_PATH": "/tmp"}
+    out = c.run("srun", "-w", "n1", "--gres=vcuda:1", PROGRAM, "memory", user=user, variables=lies)
+    check(re.search(r"^has 64 takes \d+ then 2$", out, re.MULTILINE), out)
+    out = c.run("srun", f"--jobid={job.number}", PROGRAM, "memory", user=user, status=1)
+    check("takes" not in out, out)
+    limit = [f"--control={RUN}/n1/control/{daemon}", f"job-{job.number}", "max-device-memory=127M"]
+    # In the job itself, where the plug-in has no say: other sockets, other files, the daemons.
+    reach = f"VCUDA_SOCKET={foreign} VCUDA_TRANSPORT=local LD_LIBRARY_PATH=/run/build/guest/libcuda {PROGRAM} memory"
+    own = "control=$(dirname $(dirname $VCUDA_SOCKET))/control; ls $control/*"
+    attempts = [reach, f"ls {foreign.parent}", f"ls {RUN}/n1/control", f"ls {RUN}/n1/arbiter", f"kill -9 {daemon}", own, 'rm "$VCUDA_SOCKET"',
+                'kill -9 $(cut -d" " -f 6 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
+                f"touch {RUN}/n1/7.job", " ".join(["/run/build/cli/vcuda vm set", *limit])]
+    script = "".join(f"if {attempt}; then echo gained {i}; fi\n" for i, attempt in enumerate(attempts))
+    out = srun(c, "sh", "-c", f"{script}{PROGRAM} memory", user=user, gres=1)
+    check("no permission to use the local transport" in out and "gained" not in out, out)
+    check(len(re.findall("takes", out)) == 1 and "has 64 takes" in out, out)
+    out = srun(c, "sh", "-c", script, user=user, gres=0, status=None)
+    check("gained" not in out and "takes" not in out, out)
+    # The environment of another job, with which a job was submitted, is not kept.
+    out = srun(c, "sh", "-c", "echo socket=$VCUDA_SOCKET.", user=user, gres=0, variables={"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local"})
+    check(out.startswith("socket=.\n"), out)
+    # Root may do what the users tried.
+    c.run("/run/build/cli/vcuda", "vm", "set", *limit)
+    check(is_process(daemon), "the other job's vcudad")
+    job.finish()
+    expect_idle(c)
+
+
+def commands(c, user, other):
+    """Each command of the how-to, by its user."""
+    program = c.out / "program"
+    program.write_text(f"#!/bin/sh\nexec {PROGRAM} memory\n", encoding="utf-8")
+    program.chmod(0o755)
+    text = pathlib.Path(HOW_TO).read_text(encoding="utf-8")
+    found = re.findall(r"^    ((?:srun|sbatch|VCUDA_CONTROL=\S+) .*)$", text, re.MULTILINE)
+    path = {"PATH": f"/run/build/cli:{os.environ['PATH']}"}
+    for command in found:
+        job = command.startswith("s")
+        if job:
+            command = command.replace("sbatch", "sbatch --wait -o array-%a.out")
+            out = c.run("sh", "-c", command, user=user, variables=path)
+            for file in c.out.glob("array-*.out"):
+                out += file.read_text(encoding="utf-8")
+                file.unlink()
+            slices = int(re.search(r"vcuda:(\d)", command)[1])
+            count = 4 if "--array=0-3" in command else 2 if "-N2" in command else 1
+            size = f"memory 0 of {slices * SLICE_MIB} MiB" if "smi" in command else f"has {slices * SLICE_MIB} takes"
+            check(out.count(size) == count, f"{command}: {out}")
+        else:
+            holder = Holder(c, user, 1).computes()
+            out = c.run("sh", "-c", command.replace("node1", "n1").replace("-u vcuda", "-u nobody"), variables=path)
+            check(f"job-{holder.number} " in out, out)
+            holder.finish()
+    check(len(found) == 6, found)
+    expect_idle(c)
+
+
+cluster.enter()
+first, second = users()
+with cluster.cluster(BUILD, HOW_TO) as made:
+    globals()[SCENARIO](made, first, second)
