@@ -127,7 +127,7 @@ class Cluster:
         self.vcudad.chmod(0o755)
         self.write("vcudad.conf", *self.documented["/etc/vcuda/slurm.conf"], "backend = cpu")
         words = [word for word in self.documented["/etc/slurm/plugstack.conf"][0].split()[2:] if not word.startswith("slice-memory=")]
-        self.write("plugstack.conf", " ".join(["required", "/run/build/packaging/slurm/spank_vcuda.so", *words, "slice-memory=64M", "user=nobody",
+        self.write("plugstack.conf", " ".join(["required", "/run/build/integrations/slurm/spank_vcuda.so", *words, "slice-memory=64M", "user=nobody",
                                                f"config={self.vcudad_options}", f"vcudad={self.vcudad}", "libraries=/run/build/guest/libcuda"]))
         for name in ("state", *NODES):
             (self.top / name).mkdir()
