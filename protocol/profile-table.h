@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "protocol/cuda-abi.h"
+#include "protocol/nvtx-functions.h"
 #include "protocol/types.h"
 
 #define VCUDA_PROFILE_TABLE_UUID                                                                                       \
@@ -29,6 +30,7 @@ enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 
 #define VCUDA_PROFILE_WORK 2u          /* work(); needs the calls */
 #define VCUDA_PROFILE_RUNTIME_CALLS 4u /* the calls of NVIDIA's runtime, too */
 #define VCUDA_PROFILE_MARKERS 8u       /* marker() */
+#define VCUDA_PROFILE_NVTX 32u         /* nvtx() */
 
 /* The sink's own words. They are set in enter() or leave(), and go with the call's note and its work. */
 struct vcuda_profile_tags {
@@ -118,9 +120,9 @@ struct vcuda_profile_marker {
 };
 
 /*
- * enter(), leave() and marker() run in the thread that makes the call, with no lock of the recorder held, and may make
- * calls. The other functions run in one thread at a time, and make none. Any function may be called after detach()
- * until the calls that were under way have ended.
+ * enter(), leave(), marker() and nvtx() run in the thread that makes the call, with no lock of the recorder held, and
+ * may make calls. The other functions run in one thread at a time, and make none. Any function may be called after
+ * detach() until the calls that were under way have ended.
  */
 struct vcuda_profile_sink {
 	void (*enter)(struct vcuda_profile_site *site);
@@ -128,6 +130,11 @@ struct vcuda_profile_sink {
 	void (*call)(const struct vcuda_profile_note *note);
 	void (*work)(const struct vcuda_profile_work *work);
 	void (*marker)(const struct vcuda_profile_marker *marker);
+	/*
+	 * A function of NVTX has been called. `parameters` has eight bytes for each of its parameters; `result` is
+	 * where its result is, or NULL if it has none.
+	 */
+	void (*nvtx)(enum vcuda_nvtx_function function, const void *parameters, const void *result);
 	/* All that is known now has been told. No lock of the recorder is held. */
 	void (*round)(void);
 	/* Notes or work were lost; so many more than the last time. */

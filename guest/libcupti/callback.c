@@ -204,10 +204,10 @@ static bool is_domain(uint32_t domain)
 	return domain && domain < CUPTI_DOMAINS;
 }
 
-/* Callbacks of these domains are known, and never happen. */
+/* Callbacks of this domain are known, and never happen. */
 static bool is_silent(uint32_t domain)
 {
-	return domain == CUPTI_DOMAIN_NVTX || domain == CUPTI_DOMAIN_STATE;
+	return domain == CUPTI_DOMAIN_STATE;
 }
 
 static void set_domain(uint32_t domain, bool on)
@@ -291,7 +291,7 @@ CUPTI_EXPORT cupti_result cuptiGetCallbackState(uint32_t *enabled, struct cupti_
 CUPTI_EXPORT cupti_result cuptiSupportedDomains(size_t *count, uint32_t **domains)
 {
 	static uint32_t all[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_RESOURCE,
-				 CUPTI_DOMAIN_SYNCHRONIZE};
+				 CUPTI_DOMAIN_SYNCHRONIZE, CUPTI_DOMAIN_NVTX};
 
 	if (!count || !domains)
 		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);

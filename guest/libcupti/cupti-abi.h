@@ -136,6 +136,11 @@ struct cupti_synchronize_data {
 	CUstream stream;
 };
 
+struct cupti_nvtx_data {
+	const char *function;
+	const void *parameters, *result;
+};
+
 typedef void (*cupti_callback)(void *userdata, uint32_t domain, uint32_t id, const void *data);
 
 /* ---- records ---- */

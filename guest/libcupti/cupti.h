@@ -171,6 +171,11 @@ void cupti_resource_enter(const struct vcuda_profile_site *site);
 void cupti_resource_leave(const struct vcuda_profile_site *site);
 void cupti_resource_forget(void);
 
+/* ---- injection.c ---- */
+
+/* vcuda_profile_sink.nvtx(). */
+void cupti_nvtx_called(enum vcuda_nvtx_function function, const void *parameters, const void *result);
+
 /* Calls the subscriber. callback.c */
 void cupti_callback_call(uint32_t domain, uint32_t id, const void *data);
 

@@ -15,6 +15,17 @@ CUPTI_EXPORT int InitializeInjectionNvtx2(const void *(*table_of)(uint32_t))
 	return recorder && recorder->observe_ranges(table_of);
 }
 
+#define NAME(function) "nvtx" #function,
+static const char *const names[VCUDA_NVTX_LIMIT] = {NULL, VCUDA_NVTX_FUNCTIONS(NAME)};
+#undef NAME
+
+void cupti_nvtx_called(enum vcuda_nvtx_function function, const void *parameters, const void *result)
+{
+	const struct cupti_nvtx_data data = {names[function], parameters, result};
+
+	cupti_callback_call(CUPTI_DOMAIN_NVTX, function, &data);
+}
+
 static int refuse(const char *what)
 {
 	vcuda_log("libcupti: %s of NVTX are not supported", what);

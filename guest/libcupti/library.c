@@ -115,6 +115,7 @@ static const struct vcuda_profile_sink sink = {
 	.call = cupti_record_call,
 	.work = cupti_record_work,
 	.marker = cupti_record_marker,
+	.nvtx = cupti_nvtx_called,
 	.round = round_ends,
 	.lost = cupti_buffer_drop,
 };
@@ -222,6 +223,8 @@ void cupti_recorder_watch(void)
 		what |= VCUDA_PROFILE_WORK;
 	if (cupti_activity_is_on(CUPTI_KIND_MARKER))
 		what |= VCUDA_PROFILE_MARKERS;
+	if (cupti_callback_is_on(CUPTI_DOMAIN_NVTX))
+		what |= VCUDA_PROFILE_NVTX;
 	if (table)
 		table->watch(what);
 }

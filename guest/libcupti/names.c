@@ -77,6 +77,8 @@ uint32_t cupti_number_limit(uint32_t domain)
 		return RESOURCES;
 	case CUPTI_DOMAIN_SYNCHRONIZE:
 		return SYNCHRONIZATIONS;
+	case CUPTI_DOMAIN_NVTX:
+		return VCUDA_NVTX_LIMIT;
 	}
 	return 0;
 }

@@ -141,7 +141,7 @@ def ranges():
     with tempfile.TemporaryDirectory() as folder:
         path = folder + "/profile.json"
         r, events = profiled(path, PROFILED)
-        check(r.stdout == "0 1 0 1 0 0 -2\n", r.stdout)
+        check(r.stdout == "0 1 0 1 0 0 -1\n", r.stdout)
         found = sorted((e["ph"], e["name"], e["args"].get("domain")) for e in events if e.get("cat") == "nvtx")
         outer, wide, long = 'outer "q" \ufffd\ufffd\ufffd\ufffd\ufffd', "wide \u00e4\u20ac", "\x01" * 1024
         check(found == sorted([("i", long, long), ("X", outer, None), ("X", wide, None), ("X", "registered", "a domain"), ("X", "in a thread", None),

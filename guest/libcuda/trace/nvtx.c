@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NVTX ranges and marks of the program, for profiles and sinks (profile.h) and for lines of calls (trace.h). NVTX is a
- * set of headers: each library that uses them looks for a tool in the file that NVTX_INJECTION64_PATH names, and calls
- * its InitializeInjectionNvtx2(). `vcuda run` names this library there. The layouts are those of NVTX version 3.
- *
- * All functions are for any thread. What is named or registered stays until the process ends.
- */
+/* NVTX ranges and marks of the program, for profiles and sinks (profile.h) and for lines of calls (trace.h). */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,39 +9,8 @@
 #include "common/deadline.h"
 #include "core/hooks.h"
 #include "core/request.h"
+#include "trace/nvtx.h"
 #include "trace/profile.h"
-
-#define TABLE_CALLBACKS 1
-
-typedef void (*any_function)(void);
-
-enum module { MODULE_CORE = 1, MODULE_CORE2 = 5 };
-
-enum core {
-	CORE_MARK_EX = 1,
-	CORE_MARK_A,
-	CORE_MARK_W,
-	CORE_RANGE_START_EX,
-	CORE_RANGE_START_A,
-	CORE_RANGE_START_W,
-	CORE_RANGE_END,
-	CORE_RANGE_PUSH_EX,
-	CORE_RANGE_PUSH_A,
-	CORE_RANGE_PUSH_W,
-	CORE_RANGE_POP,
-};
-
-enum core2 {
-	CORE2_MARK_EX = 1,
-	CORE2_RANGE_START_EX,
-	CORE2_RANGE_END,
-	CORE2_RANGE_PUSH_EX,
-	CORE2_RANGE_POP,
-	CORE2_REGISTER_STRING_A = 10,
-	CORE2_REGISTER_STRING_W,
-	CORE2_CREATE_A,
-	CORE2_CREATE_W,
-};
 
 enum message { MESSAGE_ASCII = 1, MESSAGE_UNICODE, MESSAGE_REGISTERED };
 
@@ -62,14 +25,8 @@ struct event_attributes {
 	const void *message;
 };
 
-struct callbacks {
-	size_t bytes;
-	/* `table`: of pointers to the places of functions. */
-	int (*get_functions)(int module, any_function ***table, unsigned int *count);
-};
-
 /* A pop finds no range. */
-#define NO_RANGE (-2)
+#define NO_RANGE (-1)
 
 /* Ranges of the thread that were pushed. */
 static __thread struct {
@@ -108,8 +65,7 @@ static size_t put_utf8(char *to, uint32_t c)
 	return 4;
 }
 
-/* A copy; NULL: there is no memory. */
-static char *copy_wide(const wchar_t *text)
+char *libcuda_nvtx_copy_wide(const wchar_t *text)
 {
 	char name[LIBCUDA_PROFILE_RANGE_NAME + 4];
 	size_t n = 0;
@@ -120,23 +76,25 @@ static char *copy_wide(const wchar_t *text)
 	return strdup(name);
 }
 
-static char *copy(const char *text)
+char *libcuda_nvtx_copy(const char *text)
 {
 	return text ? strndup(text, LIBCUDA_PROFILE_RANGE_NAME) : strdup("");
 }
 
-static char *name_of(const struct event_attributes *a)
+char *libcuda_nvtx_name(const void *attributes)
 {
+	const struct event_attributes *a = attributes;
+
 	if (!a || a->size < sizeof(*a))
-		return copy(NULL);
+		return libcuda_nvtx_copy(NULL);
 	switch (a->message_type) {
 	case MESSAGE_UNICODE:
-		return copy_wide(a->message);
+		return libcuda_nvtx_copy_wide(a->message);
 	case MESSAGE_ASCII:
 	case MESSAGE_REGISTERED: /* the handle is the string */
-		return copy(a->message);
+		return libcuda_nvtx_copy(a->message);
 	}
-	return copy(NULL);
+	return libcuda_nvtx_copy(NULL);
 }
 
 /* ---- ranges; each takes its name over ---- */
@@ -178,7 +136,7 @@ static void tell_sink(enum vcuda_profile_marker_kind kind, uint32_t number, uint
 		sink->marker(&(struct vcuda_profile_marker){kind, number, time, name, domain});
 }
 
-static void mark(const void *domain, char *name)
+void libcuda_nvtx_mark(const void *domain, char *name)
 {
 	uint64_t now = vcuda_now_ns();
 
@@ -209,7 +167,7 @@ static struct started **bucket_of(uint64_t id)
 	return &started.all[id % (sizeof(started.all) / sizeof(*started.all))];
 }
 
-static uint64_t start(const void *domain, char *name)
+uint64_t libcuda_nvtx_start(const void *domain, char *name)
 {
 	struct started *range = malloc(sizeof(*range));
 	uint64_t id, now = vcuda_now_ns();
@@ -244,7 +202,7 @@ static struct started *take_started(uint64_t id)
 	return range;
 }
 
-static void end(uint64_t id)
+void libcuda_nvtx_end(uint64_t id)
 {
 	struct started *range = take_started(id);
 	uint64_t now = vcuda_now_ns();
@@ -271,7 +229,7 @@ static int level_of(const void *domain)
 	return level;
 }
 
-static int push(const void *domain, char *name)
+int libcuda_nvtx_push(const void *domain, char *name)
 {
 	int level = level_of(domain);
 	struct pushed *more = stack.all;
@@ -295,7 +253,7 @@ static int push(const void *domain, char *name)
 	return level;
 }
 
-static int pop(const void *domain)
+int libcuda_nvtx_pop(const void *domain)
 {
 	uint64_t now = vcuda_now_ns();
 	unsigned int i = stack.count;
@@ -323,151 +281,20 @@ static int pop(const void *domain)
 	return level_of(domain);
 }
 
-/* ---- the functions of NVTX ---- */
-
-static void mark_ex(const struct event_attributes *a)
-{
-	mark(NULL, name_of(a));
-}
-
-static void mark_a(const char *message)
-{
-	mark(NULL, copy(message));
-}
-
-static void mark_w(const wchar_t *message)
-{
-	mark(NULL, copy_wide(message));
-}
-
-static uint64_t start_ex(const struct event_attributes *a)
-{
-	return start(NULL, name_of(a));
-}
-
-static uint64_t start_a(const char *message)
-{
-	return start(NULL, copy(message));
-}
-
-static uint64_t start_w(const wchar_t *message)
-{
-	return start(NULL, copy_wide(message));
-}
-
-static int push_ex(const struct event_attributes *a)
-{
-	return push(NULL, name_of(a));
-}
-
-static int push_a(const char *message)
-{
-	return push(NULL, copy(message));
-}
-
-static int push_w(const wchar_t *message)
-{
-	return push(NULL, copy_wide(message));
-}
-
-static int pop_default(void)
-{
-	return pop(NULL);
-}
-
-static void domain_mark(const void *domain, const struct event_attributes *a)
-{
-	mark(domain, name_of(a));
-}
-
-static uint64_t domain_start(const void *domain, const struct event_attributes *a)
-{
-	return start(domain, name_of(a));
-}
-
-static void domain_end(const void *domain, uint64_t id)
-{
-	(void)domain;
-	end(id);
-}
-
-static int domain_push(const void *domain, const struct event_attributes *a)
-{
-	return push(domain, name_of(a));
-}
-
-static void *register_a(const void *domain, const char *text)
-{
-	(void)domain;
-	return copy(text);
-}
-
-static void *register_w(const void *domain, const wchar_t *text)
-{
-	(void)domain;
-	return copy_wide(text);
-}
-
-/* The handle of a domain is its name. */
-static void *create_a(const char *name)
-{
-	return copy(name);
-}
-
-static void *create_w(const wchar_t *name)
-{
-	return copy_wide(name);
-}
-
-static const any_function core[] = {
-	[CORE_MARK_EX] = (any_function)mark_ex,       [CORE_MARK_A] = (any_function)mark_a,
-	[CORE_MARK_W] = (any_function)mark_w,         [CORE_RANGE_START_EX] = (any_function)start_ex,
-	[CORE_RANGE_START_A] = (any_function)start_a, [CORE_RANGE_START_W] = (any_function)start_w,
-	[CORE_RANGE_END] = (any_function)end,         [CORE_RANGE_PUSH_EX] = (any_function)push_ex,
-	[CORE_RANGE_PUSH_A] = (any_function)push_a,   [CORE_RANGE_PUSH_W] = (any_function)push_w,
-	[CORE_RANGE_POP] = (any_function)pop_default,
-};
-
-static const any_function core2[] = {
-	[CORE2_MARK_EX] = (any_function)domain_mark,
-	[CORE2_RANGE_START_EX] = (any_function)domain_start,
-	[CORE2_RANGE_END] = (any_function)domain_end,
-	[CORE2_RANGE_PUSH_EX] = (any_function)domain_push,
-	[CORE2_RANGE_POP] = (any_function)pop,
-	[CORE2_REGISTER_STRING_A] = (any_function)register_a,
-	[CORE2_REGISTER_STRING_W] = (any_function)register_w,
-	[CORE2_CREATE_A] = (any_function)create_a,
-	[CORE2_CREATE_W] = (any_function)create_w,
-};
-
-/* The program's library may know fewer functions. */
-static void subscribe(const struct callbacks *callbacks, enum module module, const any_function *ours,
-		      unsigned int count)
-{
-	any_function **table = NULL;
-	unsigned int room = 0;
-
-	if (!callbacks->get_functions(module, &table, &room) || !table)
-		return;
-	for (unsigned int i = 1; i < count && i < room; i++)
-		if (ours[i] && table[i])
-			*table[i] = ours[i];
-}
-
 /* A thread of the parent may have held the lock. */
 static void forget_lock(void)
 {
 	pthread_mutex_init(&started.lock, NULL);
 }
 
-bool libcuda_ranges_observe(const void *(*table_of)(uint32_t))
+static void watch_forks(void)
 {
-	const struct callbacks *callbacks = table_of(TABLE_CALLBACKS);
-
-	if (!callbacks || callbacks->bytes < sizeof(*callbacks))
-		return false;
 	pthread_atfork(NULL, NULL, forget_lock);
-	subscribe(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(*core));
-	subscribe(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(*core2));
-	return true;
+}
+
+void libcuda_nvtx_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
 }

@@ -134,7 +134,7 @@ void libcuda_profile_enter(struct libcuda_profile_entered *e, unsigned int call,
 void libcuda_profile_leave(struct libcuda_profile_entered *e, unsigned int call, CUresult result, uint64_t start,
 			   uint64_t ns, uint64_t waited, const uint64_t *values);
 
-/* ---- nvtx.c ---- */
+/* ---- nvtx-functions.c ---- */
 
 /* vcuda_profile_table.observe_ranges(). */
 bool libcuda_ranges_observe(const void *(*table_of)(uint32_t));

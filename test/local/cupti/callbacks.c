@@ -230,7 +230,7 @@ void test_arguments(void)
 	GIVES(cuptiEnableDomain(1, subscriber, 0), CUPTI_ERROR_INVALID_PARAMETER);
 	GIVES(cuptiEnableDomain(1, subscriber, 99), CUPTI_ERROR_INVALID_PARAMETER);
 	GIVES(cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER, 4000), CUPTI_ERROR_INVALID_PARAMETER);
-	GIVES(cuptiEnableDomain(1, subscriber, CUPTI_DOMAIN_NVTX), CUPTI_ERROR_NOT_SUPPORTED);
+	GIVES(cuptiEnableDomain(1, subscriber, CUPTI_DOMAIN_STATE), CUPTI_ERROR_NOT_SUPPORTED);
 	GIVES(cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED), CUPTI_ERROR_NOT_SUPPORTED);
 	OK(cuptiUnsubscribe(subscriber));
 	GIVES(cuptiUnsubscribe(subscriber), CUPTI_ERROR_INVALID_PARAMETER);

@@ -126,5 +126,6 @@ void test_flush(void);
 void test_long_call(void);
 void test_lost(void);
 void test_markers(void);
+void test_nvtx(void);
 
 #endif

@@ -30,7 +30,7 @@ RECORDS = {
     "overhead": "Overhead", "graph": "GraphTrace", "marker": "Marker",
 }
 OTHERS = {"cupti_callback_data": "CUpti_CallbackData", "cupti_resource_data": "CUpti_ResourceData",
-          "cupti_synchronize_data": "CUpti_SynchronizeData"}
+          "cupti_synchronize_data": "CUpti_SynchronizeData", "cupti_nvtx_data": "CUpti_NvtxData"}
 wrong = []
 
 
