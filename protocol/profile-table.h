@@ -64,7 +64,7 @@ struct vcuda_profile_note {
 	uint32_t copy;   /* number of the call of the driver, for its pieces; not 0 */
 	uint32_t pieces; /* so many commands with `is_piece` have its number */
 	int32_t tid, result;
-	uint64_t event; /* handle of the event that the call names; 0: none */
+	uint32_t event; /* number of the event that the call names; 0: none */
 	bool is_inner;  /* a call of the driver within one of the runtime */
 	struct vcuda_profile_tags tags;
 };
@@ -91,6 +91,7 @@ struct vcuda_profile_work {
 	uint64_t begin, end; /* ns of the guest's monotonic clock */
 	uint64_t seq;        /* of the command */
 	uint32_t correlation, context, stream, device;
+	uint32_t null_stream;    /* number of the context's default stream */
 	uint32_t copy;           /* vcuda_profile_note, of the call; 0: it is not told */
 	uint64_t wanted, detail; /* vcuda_profile_tags, of the call */
 	const char *name;        /* lives as long as the process */

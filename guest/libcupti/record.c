@@ -106,14 +106,16 @@ static void add_device(uint32_t device)
 	cupti_buffer_add(&r);
 }
 
-static void note_context(uint64_t wanted, uint32_t context, uint32_t device)
+static void note_context(const struct vcuda_profile_work *w)
 {
+	const uint64_t wanted = w->wanted;
+	const uint32_t context = w->context, device = w->device;
 	struct cupti_context_record r = {
 		.kind = CUPTI_KIND_CONTEXT,
 		.context = context,
 		.device = device,
 		.api = CUPTI_API_CUDA,
-		.null_stream = (uint16_t)context, /* libcuda's number of it */
+		.null_stream = (uint16_t)w->null_stream,
 		.multiprocessors = (uint16_t)attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
 #if LIBCUPTI >= 13
 		.process = (uint64_t)getpid(),
@@ -175,13 +177,14 @@ static void add_call(const struct vcuda_profile_note *note, uint32_t number)
 
 /* The number of an event's last record, by which waits name it. One thread at a time. */
 static struct {
-	uint64_t event, number;
+	uint32_t event;
+	uint64_t number;
 } events[MOST_EVENTS];
 static uint64_t event_records;
 
-static uint64_t *number_of_event(uint64_t event)
+static uint64_t *number_of_event(uint32_t event)
 {
-	unsigned int at = (unsigned int)(event * 0x9e3779b97f4a7c15u >> 40) % MOST_EVENTS;
+	unsigned int at = event % MOST_EVENTS;
 
 	if (events[at].event != event) {
 		events[at].event = event;
@@ -198,7 +201,7 @@ static void add_event(const struct vcuda_profile_note *note)
 		.correlation = note->correlation,
 		.context = note->context,
 		.stream = note->stream,
-		.event = (uint32_t)note->event,
+		.event = note->event,
 		.event_sync = ++event_records,
 	};
 
@@ -228,8 +231,8 @@ static void add_synchronization(const struct vcuda_profile_note *note, enum cupt
 		.correlation = note->correlation,
 		.context = note->context,
 		.stream = type == CUPTI_SYNC_EVENT || type == CUPTI_SYNC_CONTEXT ? CUPTI_SYNC_NONE : note->stream,
-		.event = has_event ? (uint32_t)note->event : CUPTI_SYNC_NONE,
-		.event_sync = has_event ? *number_of_event(note->event) : 0,
+		.event = has_event ? note->event : CUPTI_SYNC_NONE,
+		.event_sync = has_event ? *number_of_event(note->event) : CUPTI_SYNC_NONE,
 		.result = (uint32_t)note->result,
 	};
 
@@ -479,7 +482,7 @@ static void add_graph(const struct vcuda_profile_work *w)
 
 void cupti_record_work(const struct vcuda_profile_work *w)
 {
-	note_context(w->wanted, w->context, w->device);
+	note_context(w);
 	switch (w->kind) {
 	case VCUDA_PROFILE_OTHER:
 		break;

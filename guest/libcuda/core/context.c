@@ -16,11 +16,14 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, primary contexts' refs */
 static struct libcuda_context *_Atomic contexts;
-static _Atomic uint64_t numbers;
+static _Atomic uint64_t context_count;
+
+/* Streams that NVIDIA's driver makes with a context. The second one is the default stream. */
+#define OWN_STREAMS 7
 
 bool libcuda_context_is_only_one(void)
 {
-	return atomic_load(&numbers) == 1;
+	return atomic_load(&context_count) == 1;
 }
 
 bool libcuda_context_is_idle(const struct libcuda_context *context)
@@ -50,10 +53,20 @@ static struct libcuda_context *add_context(CUdevice device, bool primary)
 	c->primary = primary;
 	c->api_version = API_VERSION;
 	atomic_store(&c->flags, -1);
-	c->number = atomic_fetch_add(&numbers, 1) + 1;
+	atomic_fetch_add(&context_count, 1);
 	c->next = atomic_load(&contexts);
 	atomic_store(&contexts, c);
 	return c;
+}
+
+/* The worker has made the context, which natively has numbers of its own each time. */
+static void begin_life(struct libcuda_context *c, CUcontext id)
+{
+	static _Atomic uint64_t numbers;
+
+	c->number = atomic_fetch_add(&numbers, 1) + 1;
+	c->stream_number = libcuda_stream_numbers_take(OWN_STREAMS) + 1;
+	atomic_store(&c->calls.id, id);
 }
 
 static struct libcuda_context *find_primary(CUdevice device)
@@ -152,7 +165,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		result = vcuda_call_cuDevicePrimaryCtxRetain(&id, libcuda_device_host(dev));
 		atomic_store(&c->flags, -1);
 		if (result == CUDA_SUCCESS)
-			atomic_store(&c->calls.id, id);
+			begin_life(c, id);
 	}
 	if (result == CUDA_SUCCESS) {
 		c->refs++;
@@ -381,7 +394,7 @@ VCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevi
 		vcuda_call_cuCtxDestroy_v2(id);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	atomic_store(&c->calls.id, id);
+	begin_life(c, id);
 	*pctx = libcuda_context_handle(c);
 	return push(c);
 }

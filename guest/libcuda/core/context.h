@@ -45,7 +45,8 @@ struct libcuda_context {
 	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;                     /* for cuCtxGetId */
+	uint64_t number;                     /* of its present life, for cuCtxGetId; 0: it has not begun one */
+	uint64_t stream_number;              /* of its default stream */
 	struct libcuda_fence_page fences;    /* throttle.c */
 	struct libcuda_completion completed; /* completion.c */
 	struct libcuda_context *next;

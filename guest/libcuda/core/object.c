@@ -2,6 +2,7 @@
 #include "core/object.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define BUCKETS 1024
@@ -9,7 +10,20 @@
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct libcuda_object *buckets[BUCKETS];
 static struct libcuda_object *unused;
-static uint64_t numbers;
+static uint64_t event_numbers;
+static _Atomic uint64_t stream_numbers = 6; /* the next one */
+
+uint64_t libcuda_stream_numbers_take(uint64_t count)
+{
+	return atomic_fetch_add(&stream_numbers, count);
+}
+
+static uint64_t number_of_new(enum libcuda_object_kind kind)
+{
+	if (kind == LIBCUDA_OBJECT_STREAM)
+		return libcuda_stream_numbers_take(1);
+	return kind == LIBCUDA_OBJECT_EVENT ? ++event_numbers : 0;
+}
 
 static struct libcuda_object **bucket_of(uint64_t id)
 {
@@ -57,7 +71,7 @@ struct libcuda_object *libcuda_object_add(enum libcuda_object_kind kind, const v
 				.kind = kind,
 				.context = context,
 				.parent = (uintptr_t)parent,
-				.number = ++numbers,
+				.number = number_of_new(kind),
 				.next = *bucket_of(id),
 			};
 			*bucket_of(id) = o;

@@ -34,7 +34,7 @@ struct libcuda_object {
 	struct libcuda_context
 		*context;   /* where it was made; NULL for libraries, kernels and pools, which belong to none */
 	uint64_t parent;    /* id of the module or library it was looked up in, 0: none */
-	uint64_t number;    /* unique in this process, for cuStreamGetId */
+	uint64_t number;    /* of a stream or event: unique in this process, for cuStreamGetId and tools. Else 0 */
 	unsigned int flags; /* as it was made with */
 	int priority;
 	CUdevice device;             /* of a pool */
@@ -48,6 +48,9 @@ struct libcuda_object {
 	unsigned int levels;
 	struct libcuda_object *next;
 };
+
+/* Numbers for `count` streams, which count up from 6 as natively (driver 580). Returns the first one. */
+uint64_t libcuda_stream_numbers_take(uint64_t count);
 
 /* Records a handle, or returns its record if it is there already. NULL: out of memory. */
 struct libcuda_object *libcuda_object_add(enum libcuda_object_kind kind, const void *handle,

@@ -16,39 +16,50 @@
 
 #define PRIORITY_DEFAULT 0
 
-/* A per-thread default stream: a real blocking stream in one context. */
+/* A thread's per-thread default stream in one context: a real blocking stream. */
 struct own_stream {
 	struct libcuda_context *context;
 	uint64_t generation; /* of the context; see context.h */
-	CUstream stream;
+	CUstream stream;     /* NULL: it is not made yet */
+	uint64_t number;     /* for cuStreamGetId */
 	struct own_stream *next;
 };
 
-static CUresult per_thread(CUstream *resolved)
+/* The calling thread's. NULL: there is no memory. */
+static struct own_stream *own_stream_of(const struct libcuda_context *c)
 {
 	void **slot = &libcuda_thread()->slots[LIBCUDA_THREAD_STREAM];
-	struct libcuda_context *c = libcuda_context_current();
 	uint64_t generation = atomic_load(&c->generation);
 	struct own_stream *s;
-	CUresult result;
 
 	for (s = *slot; s; s = s->next)
 		if (s->context == c && s->generation == generation)
-			break;
-	if (!s) {
-		s = calloc(1, sizeof(*s));
-		if (!s)
-			return CUDA_ERROR_OUT_OF_MEMORY;
+			return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->context = (struct libcuda_context *)c;
+	s->generation = generation;
+	s->number = libcuda_stream_numbers_take(1);
+	s->next = *slot;
+	*slot = s;
+	return s;
+}
+
+static CUresult per_thread(CUstream *resolved)
+{
+	struct own_stream *s = own_stream_of(libcuda_context_current());
+	CUresult result;
+
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!s->stream) {
 		result = vcuda_call_cuStreamCreateWithPriority(&s->stream, CU_STREAM_DEFAULT, PRIORITY_DEFAULT);
 		if (result != CUDA_SUCCESS) {
-			free(s);
+			s->stream = NULL;
 			return result;
 		}
 		libcuda_completion_stream_begin(s->stream, false);
-		s->context = c;
-		s->generation = generation;
-		s->next = *slot;
-		*slot = s;
 	}
 	*resolved = s->stream;
 	return CUDA_SUCCESS;
@@ -63,7 +74,8 @@ static void end_own_streams(struct libcuda_thread *t)
 
 	while ((s = *slot)) {
 		*slot = s->next;
-		if (libcuda_require_init() == CUDA_SUCCESS && s->generation == atomic_load(&s->context->generation)) {
+		if (s->stream && libcuda_require_init() == CUDA_SUCCESS &&
+		    s->generation == atomic_load(&s->context->generation)) {
 			how = libcuda_context_options(s->context);
 			vcuda_call_cuStreamDestroy_v2_with(&how, s->stream);
 		}
@@ -319,23 +331,28 @@ VCUDA_EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags)
 	return CUDA_SUCCESS;
 }
 
-/* Numbers of objects count up from 1; those of the default streams are out of their way. */
-#define FIRST_NUMBER 0xffff
-#define PER_THREAD_NUMBER 0x80000000u
+/* 0: there is no context, or no memory. */
+static uint64_t own_number(const struct libcuda_context *context)
+{
+	const struct own_stream *own = context ? own_stream_of(context) : NULL;
+
+	return own ? own->number : 0;
+}
 
 uint32_t libcuda_stream_number(const struct libcuda_context *context, CUstream resolved)
 {
 	const struct own_stream *own = libcuda_thread()->slots[LIBCUDA_THREAD_STREAM];
 	const struct libcuda_object *o = NULL;
 
-	for (; own; own = own->next)
-		if (own->context == context && own->stream == resolved)
-			return PER_THREAD_NUMBER | libcuda_thread()->calls.number;
 	if (resolved == CU_STREAM_PER_THREAD)
-		return PER_THREAD_NUMBER | libcuda_thread()->calls.number;
-	if (resolved && resolved != CU_STREAM_LEGACY)
+		return (uint32_t)own_number(context);
+	if (resolved && resolved != CU_STREAM_LEGACY) {
 		o = libcuda_object_find(LIBCUDA_OBJECT_STREAM, resolved);
-	return (uint32_t)(o ? o->number + FIRST_NUMBER : context ? context->number : 0);
+		for (; !o && own; own = own->next)
+			if (own->context == context && own->stream == resolved)
+				return (uint32_t)own->number;
+	}
+	return (uint32_t)(o ? o->number : context ? context->stream_number : 0);
 }
 
 VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
@@ -348,11 +365,11 @@ VCUDA_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (o)
-		*id = o->number + FIRST_NUMBER;
+		*id = o->number;
 	else
-		*id = stream == CU_STREAM_PER_THREAD ? 0x100000000ull + libcuda_thread()->calls.number
-						     : libcuda_context_current()->number;
-	return CUDA_SUCCESS;
+		*id = stream == CU_STREAM_PER_THREAD ? own_number(libcuda_context_current())
+						     : libcuda_context_current()->stream_number;
+	return *id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 VCUDA_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)

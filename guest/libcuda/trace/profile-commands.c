@@ -138,6 +138,7 @@ static void note(uint64_t seq, const struct client_call *call)
 	w->detail = recorded->detail;
 	w->context = context ? (uint32_t)context->number : 0;
 	w->device = context ? (uint32_t)context->device : 0;
+	w->null_stream = context ? (uint32_t)context->stream_number : 0;
 	w->stream = libcuda_stream_number(context, (CUstream)(uintptr_t)command.stream);
 	recorded->pieces += w->is_piece;
 	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);

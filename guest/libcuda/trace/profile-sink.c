@@ -114,10 +114,13 @@ static bool leave_sink(struct libcuda_profile_entered *e, const CUresult *result
 		       struct vcuda_profile_note *note)
 {
 	bool is_wanted = libcuda_profile_leave_site(e, result, note);
+	const struct libcuda_object *event;
 
 	note->stream = libcuda_stream_number(libcuda_context_find(e->site.handle),
 					     (CUstream)(uintptr_t)argument(note->call, LIBCUDA_TRACE_STREAM, values));
-	note->event = argument(note->call, LIBCUDA_TRACE_EVENT, values);
+	event = libcuda_object_find(LIBCUDA_OBJECT_EVENT,
+				    (void *)(uintptr_t)argument(note->call, LIBCUDA_TRACE_EVENT, values));
+	note->event = event ? (uint32_t)event->number : 0;
 	return is_wanted;
 }
 

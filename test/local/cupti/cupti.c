@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 		{"clients", test_clients},     {"unsubscribing", test_unsubscribing},
 		{"flush", test_flush},         {"long-call", test_long_call},
 		{"lost", test_lost},           {"markers", test_markers},
-		{"nvtx", test_nvtx},
+		{"nvtx", test_nvtx},           {"numbers", test_numbers},
 	};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(all[0]); i++) {

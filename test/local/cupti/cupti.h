@@ -127,5 +127,6 @@ void test_long_call(void);
 void test_lost(void);
 void test_markers(void);
 void test_nvtx(void);
+void test_numbers(void);
 
 #endif
