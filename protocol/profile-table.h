@@ -30,6 +30,7 @@ enum vcuda_profile_domain { VCUDA_PROFILE_DRIVER = 1, VCUDA_PROFILE_RUNTIME = 2 
 #define VCUDA_PROFILE_WORK 2u          /* work(); needs the calls */
 #define VCUDA_PROFILE_RUNTIME_CALLS 4u /* the calls of NVIDIA's runtime, too */
 #define VCUDA_PROFILE_MARKERS 8u       /* marker() */
+#define VCUDA_PROFILE_NODES 16u        /* graphs run node by node, so that each node has its own work */
 #define VCUDA_PROFILE_NVTX 32u         /* nvtx() */
 
 /* The sink's own words. They are set in enter() or leave(), and go with the call's note and its work. */
@@ -63,6 +64,7 @@ struct vcuda_profile_note {
 	uint32_t stream; /* number of the stream that the call names; that of the default stream if it names none */
 	uint32_t copy;   /* number of the call of the driver, for its pieces; not 0 */
 	uint32_t pieces; /* so many commands with `is_piece` have its number */
+	uint32_t nodes;  /* so many commands of a graph's nodes have its number */
 	int32_t tid, result;
 	uint32_t event; /* number of the event that the call names; 0: none */
 	bool is_inner;  /* a call of the driver within one of the runtime */
@@ -86,6 +88,12 @@ enum vcuda_profile_memory {
 	VCUDA_PROFILE_ARRAY,
 };
 
+/* A node of an executable graph, and the node that it was copied from last. All 0: none. `node` 0: the whole graph. */
+struct vcuda_profile_node {
+	uint32_t graph, source_graph;
+	uint64_t node, source_node;
+};
+
 /* Work that the device has done for a command. */
 struct vcuda_profile_work {
 	uint64_t begin, end; /* ns of the guest's monotonic clock */
@@ -106,7 +114,7 @@ struct vcuda_profile_work {
 	uint32_t grid[3], block[3], cluster[3]; /* cluster: 0 where the launch has none */
 	uint32_t shared_bytes, static_shared_bytes, local_bytes, registers;
 	bool is_cooperative;
-	uint64_t graph; /* of a graph launch */
+	struct vcuda_profile_node of; /* the graph, if the command is a part of a graph's launch */
 };
 
 enum vcuda_profile_marker_kind { VCUDA_PROFILE_BEGIN, VCUDA_PROFILE_END, VCUDA_PROFILE_MOMENT };
@@ -165,6 +173,10 @@ struct vcuda_profile_table {
 	CUresult (*context_number)(CUcontext context, uint32_t *number);
 	CUresult (*context_device)(CUcontext context, CUdevice *device);
 	CUresult (*stream_number)(CUcontext context, CUstream stream, uint32_t *number);
+	/* What records call a graph, an executable graph, or a node of a graph. 0: there is none. */
+	uint32_t (*graph_number)(CUgraph graph);
+	uint32_t (*exec_number)(CUgraphExec exec);
+	uint64_t (*node_number)(CUgraphNode node);
 	/* NULL: there is no such device. Lives as long as the process. */
 	const vcuda_device_info *(*device_info)(CUdevice device);
 	CUresult (*device_attribute)(CUdevice device, CUdevice_attribute attribute, int *value);

@@ -125,7 +125,8 @@ void cupti_external_read(struct vcuda_profile_tags *tags);
 
 void cupti_record_call(const struct vcuda_profile_note *note);
 void cupti_record_work(const struct vcuda_profile_work *work);
-void cupti_record_copy(const struct vcuda_profile_work *work);
+/* A copy, or the launch of a graph, of which all parts are known. */
+void cupti_record_whole(const struct vcuda_profile_work *work);
 /* The thread has handed records to the client from `start` to now, in ns of the monotonic clock. */
 void cupti_record_flush(uint64_t start);
 /* Contexts, devices and streams that were recorded are recorded anew. */
@@ -144,11 +145,14 @@ void cupti_text_fork(void);
 
 /* ---- pieces.c ---- */
 
-/* A copy that may be one of several of one call: cupti_record_copy() gets their sum once it is complete. */
-void cupti_pieces_add(const struct vcuda_profile_work *work);
+/*
+ * Work that may be one of several parts of a copy, or of the launch of a graph that has one record. Parts of one call
+ * with the same `node` belong together. cupti_record_whole() gets their sum once all parts of the call are known.
+ */
+void cupti_pieces_add(const struct vcuda_profile_work *work, uint64_t node);
 
-/* A call has ended, whose copy has note->pieces pieces. */
-void cupti_pieces_end(const struct vcuda_profile_note *note);
+/* The call with the number `copy` has ended, and has `all` such parts. */
+void cupti_pieces_end(uint32_t copy, uint32_t all);
 
 /* Those that are not complete are recorded as they are. */
 void cupti_pieces_flush(void);

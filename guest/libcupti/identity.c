@@ -54,6 +54,46 @@ CUPTI_EXPORT cupti_result cuptiGetStreamIdEx(CUcontext context, CUstream stream,
 	return stream_number(context, per_thread && !stream ? CU_STREAM_PER_THREAD : stream, number);
 }
 
+/* ---- graphs ---- */
+
+CUPTI_EXPORT cupti_result cuptiGetGraphId(CUgraph graph, uint32_t *number)
+{
+	const struct vcuda_profile_table *recorder = cupti_recorder();
+
+	if (!graph || !number)
+		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!recorder)
+		return cupti_done(CUPTI_ERROR_NOT_INITIALIZED);
+	*number = recorder->graph_number(graph);
+	return cupti_done(*number ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+CUPTI_EXPORT cupti_result cuptiGetGraphExecId(CUgraphExec exec, uint32_t *number)
+{
+	const struct vcuda_profile_table *recorder = cupti_recorder();
+
+	if (!exec || !number)
+		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!recorder)
+		return cupti_done(CUPTI_ERROR_NOT_INITIALIZED);
+	*number = recorder->exec_number(exec);
+	return cupti_done(*number ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+CUPTI_EXPORT cupti_result cuptiGetGraphNodeId(CUgraphNode node, uint64_t *number)
+{
+	const struct vcuda_profile_table *recorder = cupti_recorder();
+
+	if (!node || !number)
+		return cupti_done(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!recorder)
+		return cupti_done(CUPTI_ERROR_NOT_INITIALIZED);
+	*number = recorder->node_number(node);
+	return cupti_done(*number ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+/* ---- devices and threads ---- */
+
 /* Every device that libcuda.so.1 has can be recorded. */
 CUPTI_EXPORT cupti_result cuptiDeviceSupported(CUdevice device, int *supported)
 {

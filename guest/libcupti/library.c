@@ -77,7 +77,8 @@ static void enter(struct vcuda_profile_site *site)
 
 	if (wanted || has_record)
 		cupti_buffer_prepare();
-	if (strstr(site->name, "Async") || site->domain != VCUDA_PROFILE_DRIVER)
+	if (strstr(site->name, "Async") || cupti_is_function(site->name, "cuGraphLaunch") ||
+	    site->domain != VCUDA_PROFILE_DRIVER)
 		wanted |= CUPTI_TAG_ASYNC;
 	site->tags.wanted = wanted;
 	site->is_noted = has_record || wanted & (1ull << CUPTI_KIND_SYNCHRONIZATION | 1ull << CUPTI_KIND_CUDA_EVENT);
@@ -210,6 +211,11 @@ const struct vcuda_profile_table *cupti_recorder_attached(void)
 	return atomic_load(&recorder);
 }
 
+/* Kinds of records that nodes of graphs have. */
+#define NODE_KINDS                                                                                                     \
+	(1ull << CUPTI_KIND_KERNEL | 1ull << CUPTI_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_KIND_MEMCPY |                \
+	 1ull << CUPTI_KIND_MEMCPY2 | 1ull << CUPTI_KIND_MEMSET)
+
 void cupti_recorder_watch(void)
 {
 	const struct vcuda_profile_table *table = cupti_recorder_attached();
@@ -225,6 +231,8 @@ void cupti_recorder_watch(void)
 		what |= VCUDA_PROFILE_MARKERS;
 	if (cupti_callback_is_on(CUPTI_DOMAIN_NVTX))
 		what |= VCUDA_PROFILE_NVTX;
+	if (cupti_activity_kinds() & NODE_KINDS && !cupti_activity_is_on(CUPTI_KIND_GRAPH_TRACE))
+		what |= VCUDA_PROFILE_NODES;
 	if (table)
 		table->watch(what);
 }

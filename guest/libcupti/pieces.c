@@ -1,78 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of pageable memory go in pieces, and are one record. Pieces and the end of their call come in any order. */
+/*
+ * Copies of pageable memory go in pieces, and are one record. So are all nodes of a graph while graphs are recorded as
+ * a whole. Parts and the end of their call come in any order.
+ */
 #include "cupti.h"
 
 #include <pthread.h>
 
 #define MOST 256u
 
-struct copy {
-	struct vcuda_profile_work whole; /* so far; its `copy` is 0: the place is free */
-	uint32_t pieces, all;            /* all: 0: the call has not ended */
+struct whole {
+	struct vcuda_profile_work work; /* so far; its `copy` is 0: the place is free */
+	uint64_t node;
+	uint32_t pieces;
+	uint32_t all; /* parts of the call; 0: the call has not ended */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct copy copies[MOST];
+static struct whole wholes[MOST];
 static unsigned int next; /* place to be taken where all are */
 
 /* With the lock held. */
-static void finish(struct copy *c)
+static void finish(struct whole *w)
 {
-	if (c->pieces)
-		cupti_record_copy(&c->whole);
-	*c = (struct copy){0};
+	if (w->pieces)
+		cupti_record_whole(&w->work);
+	*w = (struct whole){0};
 }
 
-/* With the lock held. The copy of a number, which may be new. */
-static struct copy *find(uint32_t number)
+/* With the lock held. A place, which may be new. */
+static struct whole *find(uint32_t copy, uint64_t node)
 {
-	struct copy *unused = NULL;
+	struct whole *unused = NULL;
+	uint32_t all = 0;
 
 	for (unsigned int i = 0; i < MOST; i++) {
-		if (copies[i].whole.copy == number)
-			return &copies[i];
-		if (!copies[i].whole.copy)
-			unused = &copies[i];
+		if (wholes[i].work.copy == copy && wholes[i].node == node)
+			return &wholes[i];
+		if (wholes[i].work.copy == copy)
+			all = wholes[i].all;
+		if (!wholes[i].work.copy)
+			unused = &wholes[i];
 	}
 	if (!unused) {
-		unused = &copies[next++ % MOST];
+		unused = &wholes[next++ % MOST];
 		finish(unused);
 	}
-	unused->whole.copy = number;
+	unused->work.copy = copy;
+	unused->node = node;
+	unused->all = all;
 	return unused;
 }
 
-static void finish_if_complete(struct copy *c)
+/* With the lock held. Ends what the call has done if that is `all`. Returns whether it was. */
+static bool finish_call(uint32_t copy, uint32_t all)
 {
-	if (c->all && c->pieces >= c->all)
-		finish(c);
+	uint32_t pieces = 0;
+
+	for (unsigned int i = 0; i < MOST; i++)
+		if (wholes[i].work.copy == copy)
+			pieces += wholes[i].pieces;
+	if (!all || pieces < all)
+		return false;
+	for (unsigned int i = 0; i < MOST; i++)
+		if (wholes[i].work.copy == copy)
+			finish(&wholes[i]);
+	return true;
 }
 
-void cupti_pieces_add(const struct vcuda_profile_work *work)
+void cupti_pieces_add(const struct vcuda_profile_work *work, uint64_t node)
 {
-	struct copy *c;
+	struct whole *w;
 
 	pthread_mutex_lock(&lock);
-	c = find(work->copy);
-	if (!c->pieces++) {
-		c->whole = *work;
+	w = find(work->copy, node);
+	if (!w->pieces++) {
+		w->work = *work;
 	} else {
-		c->whole.bytes += work->bytes;
-		c->whole.begin = work->begin < c->whole.begin ? work->begin : c->whole.begin;
-		c->whole.end = work->end > c->whole.end ? work->end : c->whole.end;
+		w->work.bytes += work->bytes;
+		w->work.begin = work->begin < w->work.begin ? work->begin : w->work.begin;
+		w->work.end = work->end > w->work.end ? work->end : w->work.end;
 	}
-	finish_if_complete(c);
+	finish_call(work->copy, w->all);
 	pthread_mutex_unlock(&lock);
 }
 
-void cupti_pieces_end(const struct vcuda_profile_note *note)
+void cupti_pieces_end(uint32_t copy, uint32_t all)
 {
-	struct copy *c;
+	bool is_known = false;
 
 	pthread_mutex_lock(&lock);
-	c = find(note->copy);
-	c->all = note->pieces;
-	finish_if_complete(c);
+	if (!finish_call(copy, all)) {
+		for (unsigned int i = 0; i < MOST; i++) {
+			if (wholes[i].work.copy != copy)
+				continue;
+			wholes[i].all = all;
+			is_known = true;
+		}
+		if (!is_known)
+			find(copy, 0)->all = all;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -80,7 +107,7 @@ void cupti_pieces_flush(void)
 {
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; i < MOST; i++)
-		finish(&copies[i]);
+		finish(&wholes[i]);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -88,5 +115,5 @@ void cupti_pieces_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	for (unsigned int i = 0; i < MOST; i++)
-		copies[i] = (struct copy){0};
+		wholes[i] = (struct whole){0};
 }

@@ -251,8 +251,10 @@ void cupti_record_call(const struct vcuda_profile_note *note)
 		number = cupti_driver_number(recorder, note->call);
 		name = recorder->call_name(note->call);
 	}
-	if (note->pieces)
-		cupti_pieces_end(note);
+	if (is_wanted(note->tags.wanted, CUPTI_KIND_GRAPH_TRACE) && note->nodes)
+		cupti_pieces_end(note->copy, note->nodes);
+	else if (note->pieces)
+		cupti_pieces_end(note->copy, note->pieces);
 	if (has_record(note, name))
 		add_call(note, number);
 	if (is_wanted(note->tags.wanted, CUPTI_KIND_CUDA_EVENT) && note->event && !note->result &&
@@ -314,6 +316,15 @@ void cupti_record_marker(const struct vcuda_profile_marker *m)
 
 /* ---- work of the device ---- */
 
+/* The members of a record for the graph whose node the work is. */
+#if LIBCUPTI >= 13
+#define GRAPH_OF(w)                                                                                                    \
+	.graph_node = (w)->of.node, .graph = (w)->of.graph, .source_graph_node = (w)->of.source_node,                  \
+	.source_graph = (w)->of.source_graph
+#else
+#define GRAPH_OF(w) .graph_node = (w)->of.node, .graph = (w)->of.graph
+#endif
+
 static uint32_t kernel_kind(uint64_t wanted)
 {
 	if (is_wanted(wanted, CUPTI_KIND_CONCURRENT_KERNEL))
@@ -352,7 +363,7 @@ static void add_kernel(const struct vcuda_profile_work *w)
 		.name = w->name,
 		.launch_type = w->is_cooperative,
 		.shared_memory_executed = w->static_shared_bytes + w->shared_bytes,
-		.graph = (uint32_t)w->graph,
+		GRAPH_OF(w),
 		.channel_type = CUPTI_CHANNEL_COMPUTE,
 		.cluster_x = w->cluster[0],
 		.cluster_y = w->cluster[1],
@@ -394,7 +405,7 @@ static uint8_t copy_kind(uint8_t from, uint8_t to)
 	return kinds[places[from]][places[to]];
 }
 
-void cupti_record_copy(const struct vcuda_profile_work *w)
+static void add_copy(const struct vcuda_profile_work *w)
 {
 	const uint8_t from = memory_kind(w->from), to = memory_kind(w->to);
 	const struct cupti_memcpy_record r = {
@@ -410,6 +421,7 @@ void cupti_record_copy(const struct vcuda_profile_work *w)
 		.context = w->context,
 		.stream = w->stream,
 		.correlation = w->correlation,
+		GRAPH_OF(w),
 		.channel_type = CUPTI_CHANNEL_COPY,
 		.copies = 1,
 	};
@@ -456,6 +468,7 @@ static void add_memset(const struct vcuda_profile_work *w)
 		.correlation = w->correlation,
 		.flags = w->wanted & CUPTI_TAG_ASYNC ? CUPTI_FLAG_ASYNC : 0,
 		.memory_kind = memory_kind(w->to),
+		GRAPH_OF(w),
 		.channel_type = CUPTI_CHANNEL_COMPUTE,
 	};
 
@@ -470,7 +483,7 @@ static void add_graph(const struct vcuda_profile_work *w)
 		.start = w->begin,
 		.end = w->end,
 		.device = w->device,
-		.graph = (uint32_t)w->graph,
+		.graph = w->of.graph,
 		.context = w->context,
 		.stream = w->stream,
 		.end_device = w->device,
@@ -480,9 +493,22 @@ static void add_graph(const struct vcuda_profile_work *w)
 	cupti_buffer_add(&r);
 }
 
+void cupti_record_whole(const struct vcuda_profile_work *w)
+{
+	if (is_wanted(w->wanted, CUPTI_KIND_GRAPH_TRACE) && w->of.graph)
+		add_graph(w);
+	else
+		add_copy(w);
+}
+
 void cupti_record_work(const struct vcuda_profile_work *w)
 {
 	note_context(w);
+	/* A graph that is launched node by node has one record all the same. */
+	if (is_wanted(w->wanted, CUPTI_KIND_GRAPH_TRACE) && w->of.node && w->copy) {
+		cupti_pieces_add(w, 0);
+		return;
+	}
 	switch (w->kind) {
 	case VCUDA_PROFILE_OTHER:
 		break;
@@ -505,9 +531,9 @@ void cupti_record_work(const struct vcuda_profile_work *w)
 		if (!is_wanted(w->wanted, CUPTI_KIND_MEMCPY))
 			break;
 		if (w->is_piece && w->copy)
-			cupti_pieces_add(w);
+			cupti_pieces_add(w, w->of.node);
 		else
-			cupti_record_copy(w);
+			add_copy(w);
 		break;
 	case VCUDA_PROFILE_MEMSET:
 		if (is_wanted(w->wanted, CUPTI_KIND_MEMSET))

@@ -7,6 +7,7 @@ usage: local.py BUILD_DIRECTORY SCENARIO        (--list prints the scenarios)
 
 import contextlib
 import glob
+import itertools
 import os
 import re
 import signal
@@ -138,6 +139,13 @@ def cupti_lost():
             os.kill(worker, signal.SIGKILL)
             out, _ = p.communicate("\n", timeout=LIMIT)
             check(p.returncode == 0 and out == "lost: passed\n", f"{p.returncode}: {out}")
+
+
+def cupti():
+    """Records of work on the cuda back end, where the host's driver launches graphs as a whole."""
+    for release, scenario in itertools.product(("12", "13"), ("records", "graphs", "pieces")):
+        r = vcuda("run", "--backend", BACKEND, "--", build(f"test/local/cupti-client-{release}"), scenario)
+        check(r.returncode == 0 and r.stdout == f"{scenario}: passed\n", f"{release}: {r.returncode}\n{r.stdout}{r.stderr}")
 
 
 def run_on(env, *command, **more):
@@ -484,7 +492,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity)}

@@ -7,6 +7,7 @@ _Atomic(const struct libcuda_capture_ops *) libcuda_capture_hook;
 _Atomic(const struct libcuda_mirror_ops *) libcuda_mirror_hook;
 CUresult (*libcuda_hook_pinned)(struct libcuda_context *context, void **memory, size_t bytes);
 void (*libcuda_hook_open)(void);
+_Atomic bool libcuda_hook_nodes;
 void (*libcuda_hook_note)(const char *format, ...);
 
 /* Complete before the first call of the application: no lock. */

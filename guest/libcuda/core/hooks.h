@@ -77,6 +77,9 @@ extern const struct vcuda_profile_table libcuda_profile_table;
 extern uint32_t libcuda_runtime_switches[LIBCUDA_RUNTIME_FUNCTIONS];
 void libcuda_runtime_callback(uint32_t number, const void *record);
 
+/* A tool asks for the work of each node of a graph: graphs run node by node. trace/profile-sink.c */
+extern _Atomic bool libcuda_hook_nodes;
+
 /* Writes a line about an event that belongs to no call. NULL too while calls are not traced. trace/trace.c */
 extern void (*libcuda_hook_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -8,6 +8,7 @@
 
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
+#include "protocol/profile-table.h"
 
 struct libcuda_context;
 struct libcuda_throttle;
@@ -32,8 +33,11 @@ struct libcuda_thread {
 		uint32_t correlation;    /* of the call, and of its commands; 0: it is not recorded */
 		uint32_t copy;           /* number of the call, for the pieces of its copy */
 		uint32_t pieces;         /* commands so far that may be a part of a copy */
+		uint32_t nodes;          /* commands so far that are work of a graph's nodes */
 		uint64_t wanted, detail; /* the sink's tags */
 	} recorded;
+	/* The executable graph that the thread launches, and its node; 0: none. */
+	struct vcuda_profile_node launched;
 	void *slots[LIBCUDA_THREAD_SLOTS]; /* what each room keeps; NULL at first */
 	struct libcuda_throttle
 		*throttles[LIBCUDA_THREAD_THROTTLES]; /* of the streams that it used last (throttle.c) */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hooks.h"
 #include "core/init.h"
 #include "core/request.h"
 #include "launch/computation.h"
@@ -47,6 +48,13 @@ static CUresult find(CUgraphExec handle, struct exec **e)
 		return result;
 	*e = o ? o->data : NULL;
 	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+uint32_t libcuda_exec_number(CUgraphExec exec)
+{
+	struct exec *e;
+
+	return find(exec, &e) == CUDA_SUCCESS ? e->graph->number : 0;
 }
 
 static void destroy(struct exec *e)
@@ -116,6 +124,7 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 		return cycle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	e->handle = (CUgraphExec)((char *)e->graph->handle + 1);
+	libcuda_graph_number_nodes(e->graph);
 	result = prepare(e, why);
 	if (result != CUDA_SUCCESS) {
 		destroy(e);
@@ -176,7 +185,8 @@ static CUresult launch(struct exec *e, const struct libcuda_graph_run *run)
 
 	if (e->graph->conditions)
 		return launch_conditional(e, run);
-	if (!libcuda_device_graph_prepare(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order))
+	if (atomic_load_explicit(&libcuda_hook_nodes, memory_order_relaxed) ||
+	    !libcuda_device_graph_prepare(&e->device_graph, libcuda_request_context(&run->how), e->graph, e->order))
 		return replay(e, run);
 	/* The host's driver keeps its own launches in order. */
 	if (e->replayed)
@@ -199,7 +209,9 @@ static CUresult launch_resolved(CUgraphExec exec, struct libcuda_graph_run *run)
 	if (libcuda_capture_takes(&run->how, run->resolved, &p, &result))
 		return result;
 	run->frees_first = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	libcuda_thread()->launched = (struct vcuda_profile_node){.graph = e->graph->number};
 	result = launch(e, run);
+	libcuda_thread()->launched = (struct vcuda_profile_node){0};
 	e->launched = true;
 	e->last = run->resolved;
 	e->home = libcuda_request_context(&run->how);
@@ -315,7 +327,10 @@ CUresult libcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeP
 	if (!libcuda_node_may_become(copy, params))
 		return CUDA_ERROR_INVALID_VALUE;
 	libcuda_device_graph_changed(&e->device_graph);
-	return libcuda_node_set(copy, libcuda_context_current(), params);
+	result = libcuda_node_set(copy, libcuda_context_current(), params);
+	if (result == CUDA_SUCCESS)
+		libcuda_node_set_source(copy, libcuda_node_find(node));
+	return result;
 }
 
 static bool may_be_disabled(const struct libcuda_node *n)
@@ -419,6 +434,8 @@ static CUgraphExecUpdateResult update_node(struct libcuda_node *n, const struct 
 	if (!libcuda_node_may_become(n, &p))
 		return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 	result = libcuda_node_set(n, libcuda_context_current(), &p);
+	if (result == CUDA_SUCCESS)
+		libcuda_node_set_source(n, from);
 	return result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
 }
 

@@ -4,6 +4,9 @@
 
 #include "protocol/cuda-abi.h"
 
+/* What tools call it; 0: there is no such executable graph. */
+uint32_t libcuda_exec_number(CUgraphExec exec);
+
 /* Changes what the copy of `node` in an executable graph does. */
 CUresult libcuda_exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
 

@@ -491,5 +491,16 @@ void libcuda_node_drop(struct libcuda_node *n)
 
 CUresult libcuda_node_run(const struct libcuda_node *n, const struct libcuda_graph_run *run)
 {
-	return n->enabled ? types[n->type].run(n, run) : CUDA_SUCCESS;
+	if (!n->enabled)
+		return CUDA_SUCCESS;
+	libcuda_thread()->launched.node = n->ids.node;
+	libcuda_thread()->launched.source_graph = n->ids.source_graph;
+	libcuda_thread()->launched.source_node = n->ids.source_node;
+	return types[n->type].run(n, run);
+}
+
+void libcuda_node_set_source(struct libcuda_node *node, const struct libcuda_node *source)
+{
+	node->ids.source_graph = source->ids.graph;
+	node->ids.source_node = source->ids.node;
 }

@@ -14,6 +14,7 @@
 #define HANDLE(number) ((void *)((number) << 8 | 0x8000000000000000ull))
 
 static _Atomic uint64_t numbers;
+static _Atomic uint32_t graph_numbers;
 static _Atomic unsigned int last_walk;
 
 static void *new_handle(enum libcuda_object_kind kind, void *data)
@@ -49,6 +50,7 @@ struct libcuda_graph *libcuda_graph_new(void)
 		return NULL;
 	g->tail = &g->first;
 	g->handle = new_handle(LIBCUDA_OBJECT_GRAPH, g);
+	g->number = atomic_fetch_add(&graph_numbers, 1) + 1;
 	if (g->handle)
 		return g;
 	free(g);
@@ -78,6 +80,28 @@ void libcuda_graph_free(struct libcuda_graph *g)
 	free(g);
 }
 
+static void number_node(struct libcuda_node *n, uint32_t graph, uint32_t index)
+{
+	n->ids.graph = graph;
+	n->ids.node = (uint64_t)graph << 32 | index;
+}
+
+/* `next`: the first number that is not taken. Returns the first one that is not taken then. */
+static uint32_t number_nodes(struct libcuda_graph *g, uint32_t graph, uint32_t next)
+{
+	for (struct libcuda_node *n = g->first; n; n = n->next)
+		number_node(n, graph, next++);
+	for (struct libcuda_node *n = g->first; n; n = n->next)
+		if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			next = number_nodes(n->child, graph, next);
+	return next;
+}
+
+void libcuda_graph_number_nodes(struct libcuda_graph *g)
+{
+	number_nodes(g, g->number, 0);
+}
+
 /* An empty node at the end of the graph. NULL: no memory. */
 static struct libcuda_node *append(struct libcuda_graph *g, CUgraphNodeType type)
 {
@@ -93,6 +117,7 @@ static struct libcuda_node *append(struct libcuda_graph *g, CUgraphNodeType type
 	n->type = type;
 	n->enabled = true;
 	n->origin = (uintptr_t)n->handle;
+	number_node(n, g->number, g->added++);
 	n->graph = g;
 	*g->tail = n;
 	g->tail = &n->next;
@@ -177,6 +202,7 @@ static bool clone_node(struct libcuda_graph *to, struct libcuda_context *context
 		return false;
 	n->origin = from->origin;
 	n->enabled = from->enabled;
+	libcuda_node_set_source(n, from);
 	return true;
 }
 

@@ -21,6 +21,7 @@ struct libcuda_node {
 	CUgraphNode handle;
 	CUgraphNodeType type; /* or LIBCUDA_NODE_COMPUTATION */
 	bool enabled;
+	struct vcuda_profile_node ids; /* for tools */
 	uint64_t origin; /* number of the node that it is a copy of, through any number of copies; its own if of none */
 	struct libcuda_graph *graph;
 	struct libcuda_context *context; /* for handles in the parameters that belong to no context */
@@ -67,6 +68,8 @@ struct libcuda_user_reference {
 
 struct libcuda_graph {
 	CUgraph handle;
+	uint32_t number; /* for tools: graphs and executable graphs count up from 1 */
+	uint32_t added;  /* nodes so far */
 	struct libcuda_node *first, **tail; /* in the order in which they were added */
 	size_t count;
 	bool owned;                         /* by a node or by an executable graph: the application cannot destroy it */
@@ -89,6 +92,12 @@ struct libcuda_node *libcuda_graph_copy_of(const struct libcuda_graph *graph, co
 CUresult libcuda_graph_add(struct libcuda_graph *graph, struct libcuda_node *const *deps, size_t count,
 			   struct libcuda_context *context, const CUgraphNodeParams *params,
 			   struct libcuda_node **node);
+
+/*
+ * Numbers the nodes of an executable graph and of its child graphs anew, for tools: as natively (driver 580), they have
+ * the graph's number in the upper half, and count up from 0 in the lower half.
+ */
+void libcuda_graph_number_nodes(struct libcuda_graph *graph);
 
 /* All nodes, each behind what it depends on; the caller frees it. NULL: no memory, or (with *cycle) there is a cycle.
  */
@@ -127,6 +136,9 @@ struct libcuda_graph_run {
 	bool frees_first;        /* memory that is still allocated is freed by the launch that allocates it again */
 };
 CUresult libcuda_node_run(const struct libcuda_node *node, const struct libcuda_graph_run *run);
+
+/* The node that `node` was copied from, or whose parameters it took, last. For tools. */
+void libcuda_node_set_source(struct libcuda_node *node, const struct libcuda_node *source);
 
 /* ---- graph-memory.c ---- */
 

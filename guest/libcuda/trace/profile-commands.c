@@ -59,7 +59,7 @@ static bool describe_launch(struct libcuda_profile_command *c, unsigned int op, 
 	switch (op) {
 		WORK(vcudaLaunchKernel, KERNEL, "[kernel]", a->hStream, LAUNCH)
 		WORK(vcudaLaunchClusters, KERNEL, "[kernel]", a->hStream, LAUNCH, CLUSTERS)
-		WORK(vcudaGraphLaunch, GRAPH, "[graph]", a->hStream, .work.graph = (uintptr_t)a->graph)
+		WORK(vcudaGraphLaunch, GRAPH, "[graph]", a->hStream)
 		WORK(vcudaBlas, LIBRARY, "[cuBLAS]", a->stream)
 		WORK(vcudaBlasValue, LIBRARY, "[cuBLAS]", a->stream)
 		WORK(vcudaMatmul, LIBRARY, "[cuBLASLt]", a->stream)
@@ -136,11 +136,13 @@ static void note(uint64_t seq, const struct client_call *call)
 	w->copy = recorded->copy;
 	w->wanted = recorded->wanted;
 	w->detail = recorded->detail;
+	w->of = libcuda_thread()->launched;
 	w->context = context ? (uint32_t)context->number : 0;
 	w->device = context ? (uint32_t)context->device : 0;
 	w->null_stream = context ? (uint32_t)context->stream_number : 0;
 	w->stream = libcuda_stream_number(context, (CUstream)(uintptr_t)command.stream);
 	recorded->pieces += w->is_piece;
+	recorded->nodes += w->of.node != 0;
 	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
 	atomic_store(&slot->seq, 0);
 	atomic_thread_fence(memory_order_seq_cst);

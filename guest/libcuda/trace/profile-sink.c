@@ -8,6 +8,8 @@
 #include "core/device.h"
 #include "core/hooks.h"
 #include "core/object.h"
+#include "graph/graph-exec.h"
+#include "graph/graph.h"
 #include "stream/stream.h"
 #include "trace/profile.h"
 #include "trace/trace.h"
@@ -86,6 +88,7 @@ bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *r
 	note->is_inner = e->before.correlation;
 	note->copy = thread->recorded.copy;
 	note->pieces = thread->recorded.pieces;
+	note->nodes = thread->recorded.nodes;
 	thread->recorded = e->before;
 	fill_in_context(&e->site);
 	e->site.result = result;
@@ -93,7 +96,7 @@ bool libcuda_profile_leave_site(struct libcuda_profile_entered *e, const void *r
 	note->correlation = e->site.correlation;
 	note->context = e->site.context;
 	note->tags = e->site.tags;
-	return e->site.is_noted || note->pieces;
+	return e->site.is_noted || note->pieces || note->nodes;
 }
 
 void libcuda_profile_enter(struct libcuda_profile_entered *e, unsigned int call, const void *parameters,
@@ -176,6 +179,7 @@ static int attach(const struct vcuda_profile_sink *other)
 static void change(uint32_t what)
 {
 	atomic_store(&watched, what);
+	atomic_store(&libcuda_hook_nodes, what & VCUDA_PROFILE_NODES);
 	libcuda_trace_refill();
 	libcuda_profile_switch_runtime(what & VCUDA_PROFILE_RUNTIME_CALLS);
 }
@@ -238,6 +242,20 @@ static CUresult stream_number(CUcontext handle, CUstream stream, uint32_t *numbe
 	return CUDA_SUCCESS;
 }
 
+static uint32_t graph_number(CUgraph handle)
+{
+	const struct libcuda_graph *g = libcuda_graph_find(handle);
+
+	return g ? g->number : 0;
+}
+
+static uint64_t node_number(CUgraphNode handle)
+{
+	const struct libcuda_node *n = libcuda_node_find(handle);
+
+	return n ? n->ids.node : 0;
+}
+
 static const vcuda_device_info *device_info(CUdevice device)
 {
 	return libcuda_require_device(device) == CUDA_SUCCESS ? libcuda_device_info_of(device) : NULL;
@@ -264,6 +282,9 @@ const struct vcuda_profile_table libcuda_profile_table = {
 	.context_number = context_number,
 	.context_device = context_device,
 	.stream_number = stream_number,
+	.graph_number = graph_number,
+	.exec_number = libcuda_exec_number,
+	.node_number = node_number,
 	.device_info = device_info,
 	.device_attribute = device_attribute,
 	.is_open = libcuda_trace_is_open,

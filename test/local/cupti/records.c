@@ -233,56 +233,162 @@ void test_peers(void)
 
 #define GRAPH_LAUNCHES 5
 
-/* A launch of a graph is that of the whole, or of its kernels: always so on the software GPU. */
-static void run_graph(CUgraphExec exec, CUstream stream, uint32_t kind)
+/*
+ * Two kernels and a memset, which the host's driver may launch as a whole. With `pageable` also two copies, which go in
+ * pieces, and with which it may not.
+ */
+static CUgraph make_graph(CUstream stream, CUdeviceptr data, void *pageable)
 {
-	const struct cupti_kernel_record *k;
-	unsigned int wholes, kernels = 0;
+	CUgraph graph;
 
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	launch(first, 1, 32, 0, data, stream);
+	launch(second, 1, 32, 0, data, stream);
+	OK(cuMemsetD8Async(data, 0, 77, stream));
+	for (unsigned int i = 0; pageable && i < 2; i++)
+		OK(cuMemcpyHtoDAsync_v2(data, pageable, LARGE - i, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	return graph;
+}
+
+static void run_graph(CUgraphExec exec, CUstream stream)
+{
 	forget_records();
 	for (int i = 0; i < GRAPH_LAUNCHES; i++)
 		OK(cuGraphLaunch(exec, stream));
 	OK(cuStreamSynchronize(stream));
 	OK(cuptiActivityFlushAll(0));
-	wholes = kind == CUPTI_KIND_GRAPH_TRACE ? count_records(kind) : 0;
-	for (unsigned int n = 0; (k = find_record(CUPTI_KIND_KERNEL, n)); n++) {
-		bool is_whole = !strcmp(k->name, "[graph]");
+}
 
-		CHECK(is_whole || !strcmp(k->name, "first") || !strcmp(k->name, "second"));
-		CHECK(k->stream == stream_id(stream));
-		check_call(k->correlation, "cuGraphLaunch");
-		wholes += is_whole;
-		kernels += !is_whole;
+/* What records of work have in common. */
+struct node_record {
+	uint32_t correlation, context, stream, graph;
+	uint64_t node, start, end;
+};
+
+#define COMMON(type, r)                                                                                                \
+	(struct node_record)                                                                                           \
+	{                                                                                                              \
+		((type *)(r))->correlation, ((type *)(r))->context, ((type *)(r))->stream, ((type *)(r))->graph,       \
+			((type *)(r))->graph_node, ((type *)(r))->start, ((type *)(r))->end                            \
 	}
-	CHECK(kernels == 2 * (GRAPH_LAUNCHES - wholes));
+
+/* All records of the nodes. Each node has one in each launch, and is the same in all launches. */
+static void check_nodes(uint32_t exec, CUstream stream, unsigned int nodes)
+{
+	struct node_record all[5 * GRAPH_LAUNCHES];
+	unsigned int count = 0, kernels, memsets, copies;
+	const void *r;
+
+	for (kernels = 0; (r = find_record(CUPTI_KIND_KERNEL, kernels)); kernels++)
+		all[count++] = COMMON(struct cupti_kernel_record, r);
+	for (memsets = 0; (r = find_record(CUPTI_KIND_MEMSET, memsets)); memsets++)
+		all[count++] = COMMON(struct cupti_memset_record, r);
+	for (copies = 0; (r = find_record(CUPTI_KIND_MEMCPY, copies)); copies++) {
+		all[count++] = COMMON(struct cupti_memcpy_record, r);
+		CHECK(((struct cupti_memcpy_record *)r)->bytes >= LARGE - 1);
+	}
+	CHECK(kernels == 2 * GRAPH_LAUNCHES && memsets == GRAPH_LAUNCHES && count == nodes * GRAPH_LAUNCHES);
+	for (unsigned int i = 0; i < count; i++) {
+		unsigned int same_node = 0, same_launch = 0;
+
+		CHECK(all[i].graph == exec && all[i].node && all[i].start <= all[i].end);
+		CHECK(all[i].stream == stream_id(stream) && all[i].context == context_id());
+		check_call(all[i].correlation, "cuGraphLaunch");
+		for (unsigned int k = 0; k < count; k++) {
+			same_node += all[k].node == all[i].node;
+			same_launch += all[k].correlation == all[i].correlation;
+		}
+		CHECK(same_node == GRAPH_LAUNCHES && same_launch == nodes);
+	}
+}
+
+/* The whole has one record, whatever it is launched as. */
+static void check_wholes(uint32_t exec, CUstream stream)
+{
+	const struct cupti_graph_record *g, *last = NULL;
+
+	CHECK(count_records(CUPTI_KIND_GRAPH_TRACE) == GRAPH_LAUNCHES);
+	CHECK(!count_records(CUPTI_KIND_KERNEL) && !count_records(CUPTI_KIND_MEMSET) &&
+	      !count_records(CUPTI_KIND_MEMCPY));
+	for (unsigned int n = 0; (g = find_record(CUPTI_KIND_GRAPH_TRACE, n)); n++) {
+		CHECK(g->graph == exec && g->stream == stream_id(stream) && g->context == context_id());
+		CHECK(g->start && g->start < g->end && (!last || last->correlation != g->correlation));
+		check_call(g->correlation, "cuGraphLaunch");
+		last = g;
+	}
+}
+
+/* The numbers of graphs, executable graphs and their nodes are unique. */
+static void check_numbers(CUgraph graph)
+{
+	CUgraphNode nodes[2][3];
+	uint64_t numbers[2][3];
+	uint32_t of_graph, of_clone, of_exec;
+	size_t count = 3;
+	CUgraphExec exec;
+	CUgraph clone;
+
+	OK(cuGraphClone(&clone, graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuptiGetGraphId(graph, &of_graph));
+	OK(cuptiGetGraphId(clone, &of_clone));
+	OK(cuptiGetGraphExecId(exec, &of_exec));
+	CHECK(of_graph && of_clone && of_exec);
+	CHECK(of_graph != of_clone && of_graph != of_exec && of_clone != of_exec);
+	OK(cuGraphGetNodes(graph, nodes[0], &count));
+	OK(cuGraphGetNodes(clone, nodes[1], &count));
+	for (int i = 0; i < 6; i++) {
+		OK(cuptiGetGraphNodeId(nodes[i / 3][i % 3], &numbers[i / 3][i % 3]));
+		for (int k = 0; k < i; k++)
+			CHECK(numbers[k / 3][k % 3] != numbers[i / 3][i % 3]);
+	}
+	OK(cuGraphDestroy(clone));
+	OK(cuGraphExecDestroy(exec));
+	GIVES(cuptiGetGraphId(clone, &of_clone), CUPTI_ERROR_INVALID_PARAMETER);
+	GIVES(cuptiGetGraphId(graph, NULL), CUPTI_ERROR_INVALID_PARAMETER);
+	GIVES(cuptiGetGraphExecId(exec, &of_exec), CUPTI_ERROR_INVALID_PARAMETER);
+	GIVES(cuptiGetGraphNodeId(NULL, &numbers[0][0]), CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+static void run_graphs(CUgraph graph, CUstream stream, unsigned int nodes)
+{
+	static const uint32_t kinds[] = {CUPTI_KIND_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMSET, CUPTI_KIND_DRIVER, 0};
+	uint32_t number;
+	CUgraphExec exec;
+
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuptiGetGraphExecId(exec, &number));
+	/* Without a tool the host's driver gets the whole. */
+	run_graph(exec, stream);
+	enable(kinds);
+	run_graph(exec, stream);
+	check_nodes(number, stream, nodes);
+	OK(cuptiActivityEnable(CUPTI_KIND_GRAPH_TRACE));
+	run_graph(exec, stream);
+	check_wholes(number, stream);
+	OK(cuptiActivityDisable(CUPTI_KIND_GRAPH_TRACE));
+	run_graph(exec, stream);
+	check_nodes(number, stream, nodes);
+	for (unsigned int i = 0; kinds[i]; i++)
+		OK(cuptiActivityDisable(kinds[i]));
 }
 
 void test_graphs(void)
 {
-	static const uint32_t kinds[] = {CUPTI_KIND_KERNEL, CUPTI_KIND_DRIVER, CUPTI_KIND_GRAPH_TRACE, 0};
-	const struct cupti_graph_record *g;
-	CUgraphExec exec;
+	static char pageable[LARGE];
 	CUdeviceptr data;
 	CUstream stream;
 	CUgraph graph;
 
 	start_client();
 	start_device();
-	OK(cuMemAlloc_v2(&data, SMALL));
+	OK(cuMemAlloc_v2(&data, LARGE));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	launch(first, 1, 32, 0, data, stream);
-	launch(second, 1, 32, 0, data, stream);
-	OK(cuStreamEndCapture(stream, &graph));
-	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-	enable(kinds);
-	run_graph(exec, stream, CUPTI_KIND_GRAPH_TRACE);
-	for (unsigned int n = 0; (g = find_record(CUPTI_KIND_GRAPH_TRACE, n)); n++) {
-		CHECK(g->stream == stream_id(stream) && g->start && g->start <= g->end && g->context == context_id());
-		check_call(g->correlation, "cuGraphLaunch");
-	}
-	OK(cuptiActivityDisable(CUPTI_KIND_GRAPH_TRACE));
-	run_graph(exec, stream, CUPTI_KIND_KERNEL);
+	graph = make_graph(stream, data, NULL);
+	check_numbers(graph);
+	run_graphs(graph, stream, 3);
+	run_graphs(make_graph(stream, data, pageable), stream, 5);
 }
 
 static bool has_external(uint32_t correlation, uint32_t kind, uint64_t id)
