@@ -12,6 +12,7 @@
 #include "common/deadline.h"
 #include "protocol/activity-rows.h"
 #include "protocol/handlers.h"
+#include "session/activity-clock.h"
 #include "session/command.h"
 #include "session/session.h"
 
@@ -30,35 +31,18 @@
 #define LONGEST_SUBMISSION_NS 50000u
 
 /*
- * An event's time is told as a float of ms after a base, which is another event whose time on the host's clock was
- * measured. After this time there is a new base: the two clocks run apart, and the float has steps of half a
- * microsecond.
+ * After this time a context has a new base (activity-clock.h): the host's clock and the device's run apart, and the
+ * float has steps of half a microsecond.
  */
 #ifndef BASE_NS
 #define BASE_NS 5000000000u
 #endif
 
-/* The base is measured so often; the shortest interval counts. */
-#define BASE_TRIES 5
-
-struct base {
-	CUevent event;
-	double ns;         /* of the monotonic clock */
-	unsigned int uses; /* pieces of work whose time is told after it */
-	struct base *next; /* older ones */
-};
-
-struct activity_context {
-	uint64_t id; /* 0: there is none */
-	uint64_t number;
-	CUcontext context;
-	CUstream stream;      /* for bases; NULL: there is none yet */
-	struct base *bases;   /* the newest one first */
-	uint64_t measured_ns; /* when it was measured */
-	bool is_measuring;
-	CUevent *spare;
-	unsigned int spares, room;
-};
+/*
+ * A call that gives an idle device its work in less time is known to be what the device waited for behind the event in
+ * front. In a longer one the thread may have slept.
+ */
+#define LONGEST_CALL_NS 10000u
 
 struct row {
 	uint64_t seq, what, begin, end;
@@ -74,10 +58,13 @@ enum work_state {
 struct work {
 	enum work_state state;
 	struct activity_context *context;
-	struct base *base;
+	struct activity_base *base;
 	struct row row;
-	CUevent begin, end;
-	uint64_t earliest; /* the work did not begin before, in ns; 0: not known */
+	CUstream stream;
+	struct activity_stamp *begin, *end;
+	bool is_chained;    /* `begin` is the end of the work before it */
+	uint64_t submitted; /* ns for which the device waited for the call behind `begin` */
+	uint64_t earliest;  /* the work did not begin before, in ns; 0: not known */
 };
 
 static struct {
@@ -90,13 +77,22 @@ static struct {
 	struct activity_context contexts[MOST_CONTEXTS];
 	uint64_t context_count; /* so far */
 	uint64_t lost;
+	/* The last piece of work; `end` is NULL: there is none. */
+	struct {
+		uint64_t seq, number; /* number: of the context */
+		struct activity_context *context;
+		CUstream stream;
+		struct activity_stamp *begin, *end;
+	} last;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The work of the thread's command; `work` is NULL: none. */
 static __thread struct {
 	struct work *work;
-	uint64_t seq;
-	CUevent end;
+	uint64_t seq, number; /* number: of the context */
+	bool is_chained;
+	CUevent begin, end;
+	uint64_t begun; /* when `begin` was recorded */
 } running;
 
 /* Whether the guest profiles. */
@@ -122,88 +118,6 @@ void worker_activity_command(const struct vcuda_command *c, uint64_t begin, uint
 	pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- events and bases; with the lock held, in the context ---- */
-
-static CUevent take_event(struct worker_session *s, struct activity_context *context)
-{
-	CUevent event = NULL;
-
-	if (context->spares)
-		return context->spare[--context->spares];
-	return s->ops->cuEventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS ? event : NULL;
-}
-
-static void give_event(struct worker_session *s, struct activity_context *context, CUevent event)
-{
-	CUevent *more = context->spare;
-
-	if (context->spares == context->room) {
-		more = realloc(more, (context->room + 64) * sizeof(*more));
-		if (!more) {
-			s->ops->cuEventDestroy_v2(event);
-			return;
-		}
-		context->spare = more;
-		context->room += 64;
-	}
-	context->spare[context->spares++] = event;
-}
-
-/* Gives older bases back that no work needs. */
-static void drop_bases(struct worker_session *s, struct activity_context *context)
-{
-	struct base **at = context->bases ? &context->bases->next : NULL, *b;
-
-	while (at && (b = *at)) {
-		if (b->uses) {
-			at = &b->next;
-			continue;
-		}
-		*at = b->next;
-		give_event(s, context, b->event);
-		free(b);
-	}
-}
-
-/* ---- bases; without the lock, in the context ---- */
-
-/* Two events; the first becomes the base. Each happens between two looks at the clock: the shortest time wins. */
-static bool measure(struct worker_session *s, CUstream stream, CUevent events[2], double *ns)
-{
-	uint64_t shortest = UINT64_MAX;
-
-	for (int i = 0; i < BASE_TRIES; i++) {
-		uint64_t before = vcuda_now_ns(), took;
-		CUevent better = events[1];
-
-		if (s->ops->cuEventRecordWithFlags(events[1], stream, 0) != CUDA_SUCCESS ||
-		    s->ops->cuEventSynchronize(events[1]) != CUDA_SUCCESS)
-			break;
-		took = vcuda_now_ns() - before;
-		if (took >= shortest)
-			continue;
-		shortest = took;
-		*ns = (double)before + (double)took / 2;
-		events[1] = events[0];
-		events[0] = better;
-	}
-	return shortest != UINT64_MAX;
-}
-
-static bool has_calls(const struct worker_session *s)
-{
-	return s->ops->cuStreamCreateWithPriority && s->ops->cuEventRecordWithFlags && s->ops->cuEventQuery &&
-	       s->ops->cuEventElapsedTime_v2 && s->ops->cuEventSynchronize;
-}
-
-/* Makes a base of two events, of which one is left. False: the driver fails. */
-static bool make_base(struct worker_session *s, struct base *b, CUstream *stream, CUevent events[2])
-{
-	return events[0] && events[1] &&
-	       (*stream || s->ops->cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS) &&
-	       measure(s, *stream, events, &b->ns);
-}
-
 /* ---- contexts, with the lock held ---- */
 
 /* The context of the thread's command; NULL: there is no room for it. */
@@ -218,7 +132,7 @@ static struct activity_context *find_context(struct worker_session *s)
 		if (!all.contexts[i].id)
 			unused = &all.contexts[i];
 	}
-	if (!unused || !has_calls(s) || s->ops->cuCtxGetCurrent(&unused->context) != CUDA_SUCCESS)
+	if (!unused || !activity_clock_is_possible(s) || s->ops->cuCtxGetCurrent(&unused->context) != CUDA_SUCCESS)
 		return NULL;
 	unused->id = id;
 	unused->number = ++all.context_count;
@@ -233,34 +147,35 @@ static bool has_new_base(const struct activity_context *context)
 /* The context gets a base. The lock is given up meanwhile. */
 static void add_base(struct worker_session *s, struct activity_context *context)
 {
-	struct base *b = calloc(1, sizeof(*b));
-	uint64_t number = context->number;
+	struct activity_base *b = calloc(1, sizeof(*b));
+	uint64_t number = context->number, event_ns = context->event_ns;
 	CUstream stream = context->stream;
-	CUevent events[2];
+	struct activity_stamp *stamps[3];
 	bool is_made;
 
 	context->is_measuring = true;
-	for (int i = 0; i < 2; i++)
-		events[i] = take_event(s, context);
+	for (int i = 0; i < 3; i++)
+		stamps[i] = activity_stamp_take(s, context);
 	pthread_mutex_unlock(&all.lock);
-	is_made = b && make_base(s, b, &stream, events);
+	is_made = b && activity_base_make(s, b, &stream, &event_ns, stamps);
 	pthread_mutex_lock(&all.lock);
 	/* The context may have ended meanwhile, and what was made has ended with it. */
 	if (context->number != number) {
+		for (int i = 0; i < 3; i++)
+			free(stamps[i]);
 		free(b);
 		return;
 	}
 	context->is_measuring = false;
 	context->stream = stream;
+	context->event_ns = event_ns;
 	context->measured_ns = vcuda_now_ns();
-	for (int i = is_made; i < 2; i++)
-		if (events[i])
-			give_event(s, context, events[i]);
+	for (int i = is_made; i < 3; i++)
+		if (stamps[i])
+			activity_stamp_give(context, stamps[i]);
 	if (is_made) {
-		b->event = events[0];
-		b->next = context->bases;
-		context->bases = b;
-		drop_bases(s, context);
+		b->stamp = stamps[0];
+		activity_base_add(s, context, b);
 	} else {
 		free(b);
 	}
@@ -268,12 +183,12 @@ static void add_base(struct worker_session *s, struct activity_context *context)
 
 /* ---- work, with the lock held ---- */
 
-static void leave_work(struct worker_session *s, struct work *w, enum work_state state)
+static void leave_work(struct work *w, enum work_state state)
 {
 	if (w->begin)
-		give_event(s, w->context, w->begin);
+		activity_stamp_give(w->context, w->begin);
 	if (w->end)
-		give_event(s, w->context, w->end);
+		activity_stamp_give(w->context, w->end);
 	w->base->uses--;
 	w->state = state;
 	all.work_count -= state == WORK_FREE;
@@ -290,8 +205,32 @@ static struct work *free_work(void)
 	return &all.work[all.next_free];
 }
 
+static void forget_last(void)
+{
+	if (all.last.end) {
+		activity_stamp_give(all.last.context, all.last.begin);
+		activity_stamp_give(all.last.context, all.last.end);
+	}
+	all.last.begin = all.last.end = NULL;
+}
+
+/*
+ * The end of the work before it in the stream is the begin of the work, if nothing else was issued in between, and the
+ * device has not even begun the work before it: one event fewer, and the device does not wait for one. NULL: the work
+ * has an event of its own.
+ */
+static struct activity_stamp *chain(struct worker_session *s, const struct activity_context *context, uint64_t seq,
+				    CUstream stream)
+{
+	if (!all.last.end || all.last.number != context->number || all.last.seq + 1 != seq ||
+	    all.last.stream != stream || s->ops->cuEventQuery(all.last.begin->event) != CUDA_ERROR_NOT_READY)
+		return NULL;
+	all.last.end->uses++;
+	return all.last.end;
+}
+
 /* NULL: the work is not measured, and is lost. */
-static struct work *take_work(struct worker_session *s)
+static struct work *take_work(struct worker_session *s, CUstream stream)
 {
 	const struct vcuda_command *c = worker_command();
 	struct activity_context *context = find_context(s);
@@ -311,37 +250,85 @@ static struct work *take_work(struct worker_session *s)
 		all.lost++;
 		return NULL;
 	}
-	*w = (struct work){.state = WORK_BEGUN, .context = context, .base = context->bases};
+	*w = (struct work){.state = WORK_BEGUN, .context = context, .base = context->bases, .stream = stream};
 	w->base->uses++;
 	w->row = (struct row){.seq = c->seq, .what = what_of(c) | VCUDA_ACTIVITY_ON_DEVICE};
-	w->begin = take_event(s, context);
-	w->end = take_event(s, context);
+	w->begin = chain(s, context, c->seq, stream);
+	w->is_chained = w->begin;
+	if (!w->begin)
+		w->begin = activity_stamp_take(s, context);
+	w->end = activity_stamp_take(s, context);
 	if (w->begin && w->end)
 		return w;
-	leave_work(s, w, WORK_FREE);
+	leave_work(w, WORK_FREE);
 	return NULL;
+}
+
+/* The device runs kernels for it, of the program or of the driver. */
+static bool has_kernels(unsigned int op)
+{
+	switch (op) {
+	case VCUDA_OP_vcudaLaunchKernel:
+	case VCUDA_OP_vcudaLaunchClusters:
+	case VCUDA_OP_vcudaGraphLaunch:
+	case VCUDA_OP_vcudaBlas:
+	case VCUDA_OP_vcudaBlasValue:
+	case VCUDA_OP_vcudaMatmul:
+	case VCUDA_OP_vcudaTransform:
+	case VCUDA_OP_vcudaRandom:
+	case VCUDA_OP_cuMemcpyDtoD_v2:
+	case VCUDA_OP_cuMemcpyDtoDAsync_v2:
+	case VCUDA_OP_vcudaBoxDtoD:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * By how much two events around work are further apart than NVIDIA's CUPTI tells of the work, where the device has all
+ * of it at once. An event takes 1.25 us on an H200 (driver 580): copies and memsets are told 1.1 to 1.3 us too long,
+ * kernels that write no memory 2.1, and those of PyTorch, which write some, 3.1 (doc/cupti.md).
+ */
+static uint64_t overhead_of(const struct work *w)
+{
+	uint64_t event_ns = w->context->event_ns;
+
+	return has_kernels(w->row.what & VCUDA_ACTIVITY_OP) ? event_ns * 5 / 2 : event_ns;
+}
+
+static void tell_times(struct work *w, double begin, double taken)
+{
+	struct activity_span span = {w->stream, w->row.seq, (uint64_t)begin, (uint64_t)(begin + taken)};
+	uint64_t overhead = overhead_of(w), lead = overhead / 2;
+
+	if (span.begin + LONGEST_SUBMISSION_NS < w->earliest) {
+		span.begin = w->earliest < span.end ? w->earliest : span.end;
+		lead = 0;
+	}
+	if (lead && w->submitted > lead)
+		lead = w->submitted;
+	activity_span_shrink(&span, lead, overhead - overhead / 2);
+	activity_span_order(w->context, &span);
+	w->row.begin = span.begin;
+	w->row.end = span.end;
 }
 
 /* Work that has ended is known then, or lost. The context is current. */
 static void look_at_work(struct worker_session *s, struct work *w)
 {
-	float after, taken;
-	CUresult result = s->ops->cuEventQuery(w->end);
+	CUresult result = s->ops->cuEventQuery(w->end->event);
 	double begin;
+	float taken;
 
 	if (result == CUDA_ERROR_NOT_READY)
 		return;
-	if (result != CUDA_SUCCESS || s->ops->cuEventElapsedTime_v2(&after, w->base->event, w->begin) != CUDA_SUCCESS ||
-	    s->ops->cuEventElapsedTime_v2(&taken, w->begin, w->end) != CUDA_SUCCESS) {
-		leave_work(s, w, WORK_FREE);
+	if (result != CUDA_SUCCESS || !activity_base_tell(s, w->base, w->begin, &begin) ||
+	    s->ops->cuEventElapsedTime_v2(&taken, w->begin->event, w->end->event) != CUDA_SUCCESS) {
+		leave_work(w, WORK_FREE);
 		return;
 	}
-	begin = w->base->ns + (double)after * 1e6;
-	w->row.begin = (uint64_t)begin;
-	w->row.end = (uint64_t)(begin + (double)taken * 1e6);
-	if (w->row.begin + LONGEST_SUBMISSION_NS < w->earliest)
-		w->row.begin = w->earliest < w->row.end ? w->earliest : w->row.end;
-	leave_work(s, w, WORK_KNOWN);
+	tell_times(w, begin, taken > 0 ? (double)taken * 1e6 : 0);
+	leave_work(w, WORK_KNOWN);
 }
 
 /* ---- around commands ---- */
@@ -349,27 +336,29 @@ static void look_at_work(struct worker_session *s, struct work *w)
 void worker_activity_begin(struct worker_session *s, CUstream stream)
 {
 	struct work *w;
-	CUevent begin = NULL;
 
 	running.work = NULL;
 	if (!is_wanted(s))
 		return;
 	pthread_mutex_lock(&all.lock);
-	w = take_work(s);
+	w = take_work(s, stream);
 	if (w) {
-		begin = w->begin;
 		running.seq = w->row.seq;
-		running.end = w->end;
+		running.number = w->context->number;
+		running.is_chained = w->is_chained;
+		running.begin = w->begin->event;
+		running.end = w->end->event;
 	}
 	pthread_mutex_unlock(&all.lock);
 	/* The command is in the context, so that the events are there until the command ends. */
-	if (w && s->ops->cuEventRecordWithFlags(begin, stream, 0) != CUDA_SUCCESS) {
+	if (w && !running.is_chained && s->ops->cuEventRecordWithFlags(running.begin, stream, 0) != CUDA_SUCCESS) {
 		pthread_mutex_lock(&all.lock);
 		if (w->state == WORK_BEGUN && w->row.seq == running.seq)
-			leave_work(s, w, WORK_FREE);
+			leave_work(w, WORK_FREE);
 		pthread_mutex_unlock(&all.lock);
 		w = NULL;
 	}
+	running.begun = w ? vcuda_now_ns() : 0;
 	running.work = w;
 }
 
@@ -379,25 +368,56 @@ static bool is_launch(unsigned int op)
 	       op == VCUDA_OP_vcudaGraphLaunch;
 }
 
+/*
+ * For how long the device waited for the call that has given it the work, which is done at `now`. It did if the event
+ * in front has happened: all the time, if the event is the work's own; else an unknown part of it.
+ */
+static uint64_t submission(struct worker_session *s, uint64_t now)
+{
+	uint64_t took = now - running.begun;
+
+	if (took > LONGEST_CALL_NS || s->ops->cuEventQuery(running.begin) != CUDA_SUCCESS)
+		return 0;
+	return running.is_chained ? took / 2 : took;
+}
+
+/* With the lock held. */
+static void give_work(struct work *w)
+{
+	w->state = WORK_GIVEN;
+	forget_last();
+	all.last.seq = w->row.seq;
+	all.last.context = w->context;
+	all.last.number = running.number;
+	all.last.stream = w->stream;
+	all.last.begin = w->begin;
+	all.last.end = w->end;
+	w->begin->uses++;
+	w->end->uses++;
+}
+
 void worker_activity_end(struct worker_session *s, CUstream stream)
 {
 	struct work *w = running.work;
+	uint64_t now, submitted;
 	CUresult result;
-	uint64_t now;
 
 	if (!w)
 		return;
 	running.work = NULL;
 	now = vcuda_now_ns();
+	submitted = submission(s, now);
 	result = s->ops->cuEventRecordWithFlags(running.end, stream, 0);
 	pthread_mutex_lock(&all.lock);
 	/* The context may be about to end, and the place be another command's. */
 	if (w->state == WORK_BEGUN && w->row.seq == running.seq) {
-		w->earliest = is_launch(worker_command()->op) ? now : 0;
+		w->submitted = submitted;
+		if (is_launch(worker_command()->op) && now - running.begun > LONGEST_SUBMISSION_NS)
+			w->earliest = now;
 		if (result == CUDA_SUCCESS)
-			w->state = WORK_GIVEN;
+			give_work(w);
 		else
-			leave_work(s, w, WORK_FREE);
+			leave_work(w, WORK_FREE);
 	}
 	pthread_mutex_unlock(&all.lock);
 }
@@ -405,7 +425,6 @@ void worker_activity_end(struct worker_session *s, CUstream stream)
 static void forget_context(struct worker_session *s, struct activity_context *context)
 {
 	CUcontext before = NULL;
-	struct base *b;
 
 	s->ops->cuCtxGetCurrent(&before);
 	s->ops->cuCtxSetCurrent(context->context);
@@ -417,15 +436,12 @@ static void forget_context(struct worker_session *s, struct activity_context *co
 		if (w->state == WORK_GIVEN)
 			look_at_work(s, w);
 		if (w->state == WORK_GIVEN || w->state == WORK_BEGUN)
-			leave_work(s, w, WORK_FREE);
+			leave_work(w, WORK_FREE);
 	}
 	s->ops->cuCtxSetCurrent(before);
-	while ((b = context->bases)) {
-		context->bases = b->next;
-		free(b);
-	}
-	free(context->spare);
-	*context = (struct activity_context){0};
+	if (all.last.context == context)
+		forget_last();
+	activity_context_clear(context);
 }
 
 void worker_activity_forget(struct worker_session *s, uint64_t context)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When commands ran in the worker, and when the device ran their work, for a guest that profiles
- * (protocol/activity-rows.h). The device's times are those of two events around the work, in its stream. Thread-safe.
+ * (protocol/activity-rows.h). The device's times are those of two events around the work, in its stream, less what the
+ * events take. Times of one stream do not overlap. Thread-safe.
  *
  * A row waits until the guest reads it. Where there is no room for more rows, or no event can be had, the row is lost
  * and counted.

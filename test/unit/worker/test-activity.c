@@ -12,6 +12,7 @@
 #include "common/deadline.h"
 #include "protocol/activity-rows.h"
 #include "protocol/handlers.h"
+#include "session/activity-clock.h"
 #include "session/activity.h"
 #include "session/command.h"
 #include "session/session.h"
@@ -34,6 +35,20 @@ static uint64_t first_ns;  /* of the first event since it was 0 */
 static CUcontext current;
 static CUevent endless, last_recorded; /* endless: does not happen */
 static bool refuses_records;           /* the context has failed */
+static unsigned int records;           /* so far, for work */
+
+/* Where the times of bases are measured, at any time. */
+#define BASE_STREAM ((CUstream)8)
+
+/* What a GPU needs for an event, and for a kernel that writes memory to begin and to end between two, in ns (H200). */
+#define EVENT_NS 1250
+#define LAUNCH_NS 1875
+
+/*
+ * The device's time when it has done all that it was given, where the test says how long that takes; 0: it does not.
+ * The stream for bases has a time of its own.
+ */
+static uint64_t simulated_ns, base_ns;
 
 static CUresult create(CUevent *event, unsigned int flags)
 {
@@ -65,14 +80,18 @@ static CUresult destroy(CUevent event)
 
 static CUresult record(CUevent event, CUstream stream, unsigned int flags)
 {
-	(void)stream;
+	uint64_t *ns = stream == BASE_STREAM ? &base_ns : &simulated_ns;
+
 	(void)flags;
 	assert_true(events[(uintptr_t)event].exists && !has_ended);
 	if (refuses_records)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	records += stream != BASE_STREAM;
 	events[(uintptr_t)event].is_recorded = true;
 	last_recorded = event;
-	events[(uintptr_t)event].ns = vcuda_now_ns() + device_ns;
+	if (simulated_ns)
+		*ns += EVENT_NS;
+	events[(uintptr_t)event].ns = simulated_ns ? *ns : vcuda_now_ns() + device_ns;
 	if (!first_ns)
 		first_ns = events[(uintptr_t)event].ns;
 	return CUDA_SUCCESS;
@@ -102,13 +121,13 @@ static CUresult create_stream(CUstream *stream, unsigned int flags, int priority
 {
 	(void)priority;
 	assert_int_equal(flags, CU_STREAM_NON_BLOCKING);
-	*stream = (CUstream)8;
+	*stream = BASE_STREAM;
 	return CUDA_SUCCESS;
 }
 
 static CUresult destroy_stream(CUstream stream)
 {
-	assert_ptr_equal(stream, (CUstream)8);
+	assert_ptr_equal(stream, BASE_STREAM);
 	return CUDA_SUCCESS;
 }
 
@@ -153,14 +172,19 @@ uint64_t worker_command_context(void)
 	return command.context;
 }
 
-static void begin(unsigned int op, uint64_t context)
+static void begin_in(unsigned int op, uint64_t context, CUstream stream)
 {
 	command.op = (uint16_t)op;
 	command.thread = 7;
 	command.context = context;
 	command.seq++;
 	current = (CUcontext)(uintptr_t)context;
-	worker_activity_begin(&session, NULL);
+	worker_activity_begin(&session, stream);
+}
+
+static void begin(unsigned int op, uint64_t context)
+{
+	begin_in(op, context, NULL);
 }
 
 static uint64_t rows[ROWS][VCUDA_ACTIVITY_WORDS];
@@ -185,6 +209,7 @@ static unsigned int read_rows(uint64_t *lost)
 static int set_up(void **state)
 {
 	is_busy = has_ended = refuses_records = false;
+	simulated_ns = 0;
 	atomic_store(&shm.profile, VCUDA_PROFILE_ACTIVITIES);
 	while (read_rows(NULL))
 		continue;
@@ -358,13 +383,165 @@ static void test_full(void **state)
 	assert_int_equal(event_count, n);
 }
 
+/* ---- the cost of events ---- */
+
+static uint64_t length_of(unsigned int row)
+{
+	return rows[row][VCUDA_ACTIVITY_END] - rows[row][VCUDA_ACTIVITY_BEGIN];
+}
+
+/* The device has done work that takes so long, between two events. Returns how long the row says. */
+static uint64_t tell(unsigned int op, uint64_t ns)
+{
+	is_busy = true;
+	command.seq++;
+	begin_in(op, 8, (CUstream)16);
+	simulated_ns += ns;
+	worker_activity_end(&session, (CUstream)16);
+	is_busy = false;
+	assert_int_equal(read_rows(NULL), 1);
+	return length_of(0);
+}
+
+#define assert_near(value, expected) assert_in_range(value, (expected)-20, (expected) + 20)
+
+/* Rows tell how long the work took, without the events around it. The begin of a launch depends on how long it took. */
+static void test_overhead(void **state)
+{
+	static const uint64_t lengths[] = {545, 2528, 10592, 100607};
+
+	simulated_ns = 1000000000;
+	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		assert_near(tell(VCUDA_OP_vcudaMatmul, lengths[i] + LAUNCH_NS), lengths[i]);
+		assert_near(tell(VCUDA_OP_cuMemcpyHtoDAsync_v2, lengths[i]), lengths[i]);
+	}
+	/* Nothing takes no time, and nothing takes longer than between its events. */
+	assert_near(tell(VCUDA_OP_vcudaMatmul, 0), 500);
+	assert_near(tell(VCUDA_OP_cuMemcpyHtoDAsync_v2, 0), 500);
+	worker_activity_forget(&session, 8);
+}
+
+static void test_shrink(void **state)
+{
+	struct activity_span span = {.begin = 1000, .end = 9000};
+
+	activity_span_shrink(&span, 1000, 2000);
+	assert_true(span.begin == 2000 && span.end == 7000);
+	span.end = span.begin + 900;
+	activity_span_shrink(&span, 3000, 1000);
+	assert_true(span.begin == 2300 && span.end == 2800);
+	span.end = span.begin + 100;
+	activity_span_shrink(&span, 3000, 1000);
+	assert_true(span.begin == 2300 && span.end == 2400);
+	span.end = span.begin;
+	activity_span_shrink(&span, 0, 0);
+	assert_true(span.begin == 2300 && span.end == 2300);
+}
+
+/* Times of a stream do not overlap, whatever the clocks did; those of others may. */
+static void test_order(void **state)
+{
+	static struct activity_context context;
+	struct activity_span first = {(CUstream)16, 5, 1000, 2000}, second = {(CUstream)16, 6, 1900, 2500},
+			     other = {(CUstream)24, 7, 100, 200}, late = {(CUstream)16, 4, 500, 900};
+
+	activity_span_order(&context, &first);
+	activity_span_order(&context, &second);
+	activity_span_order(&context, &other);
+	activity_span_order(&context, &late);
+	assert_true(first.begin == 1000 && first.end == 2000);
+	assert_true(second.begin == 2000 && second.end == 2600);
+	assert_true(other.begin == 100 && other.end == 200);
+	assert_true(late.begin == 500 && late.end == 900);
+}
+
+/* Returns how many events were recorded. */
+static unsigned int give_kernel(CUstream stream, uint64_t ns)
+{
+	unsigned int before = records;
+
+	begin_in(VCUDA_OP_vcudaMatmul, 9, stream);
+	simulated_ns += LAUNCH_NS + ns;
+	worker_activity_end(&session, stream);
+	return records - before;
+}
+
+/* While the device has work in the stream, the end of one kernel is the begin of the next one. */
+static void test_chain(void **state)
+{
+	static const uint64_t lengths[] = {1000, 7000, 3000, 2000, 4000, 5000, 6000};
+	uint64_t end = 0;
+
+	simulated_ns = 1000000000;
+	/* The context gets its base. */
+	give_kernel((CUstream)16, 1);
+	assert_int_equal(read_rows(NULL), 1);
+	is_busy = true;
+	assert_int_equal(give_kernel((CUstream)24, lengths[0]), 2);
+	assert_int_equal(give_kernel((CUstream)24, lengths[1]), 1);
+	assert_int_equal(give_kernel((CUstream)24, lengths[2]), 1);
+	/* Another stream; another command in between; a device that waits. */
+	assert_int_equal(give_kernel((CUstream)32, lengths[3]), 2);
+	command.seq++;
+	assert_int_equal(give_kernel((CUstream)32, lengths[4]), 2);
+	assert_int_equal(give_kernel((CUstream)32, lengths[5]), 1);
+	is_busy = false;
+	assert_int_equal(give_kernel((CUstream)32, lengths[6]), 2);
+	assert_int_equal(read_rows(NULL), 7);
+	for (unsigned int i = 0; i < 7; i++) {
+		/* The last one may have waited for the call, too. */
+		if (i < 6)
+			assert_near(length_of(i), lengths[i]);
+		assert_true(rows[i][VCUDA_ACTIVITY_BEGIN] >= end);
+		end = rows[i][VCUDA_ACTIVITY_END];
+	}
+	/* Events are given back where the context ends, too. */
+	is_busy = true;
+	give_kernel((CUstream)24, 1);
+	give_kernel((CUstream)24, 1);
+	is_busy = false;
+	worker_activity_forget(&session, 9);
+	assert_int_equal(read_rows(NULL), 2);
+}
+
+/* An idle device waits for the call that gives it the work, and the row does not count that. */
+static void test_waits_for_call(void **state)
+{
+	uint64_t took;
+	int tries = 0;
+
+	/* A thread that sleeps in between is not told from a kernel. */
+	do {
+		uint64_t before = vcuda_now_ns(), start;
+
+		begin(VCUDA_OP_vcudaLaunchKernel, 10);
+		start = vcuda_now_ns();
+		while (vcuda_now_ns() < start + 6000)
+			continue;
+		worker_activity_end(&session, NULL);
+		took = vcuda_now_ns() - before;
+		assert_int_equal(read_rows(NULL), 1);
+	} while (took > 8000 && ++tries < 100000);
+	assert_true(tries < 100000 && length_of(0) < 3000);
+	worker_activity_forget(&session, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_times, set_up),        cmocka_unit_test_setup(test_not_wanted, set_up),
-		cmocka_unit_test_setup(test_first_launch, set_up), cmocka_unit_test_setup(test_drift, set_up),
-		cmocka_unit_test_setup(test_context_ends, set_up), cmocka_unit_test_setup(test_failed_context, set_up),
-		cmocka_unit_test_setup(test_full, set_up),         cmocka_unit_test_setup(test_endless, set_up),
+		cmocka_unit_test_setup(test_times, set_up),
+		cmocka_unit_test_setup(test_not_wanted, set_up),
+		cmocka_unit_test_setup(test_first_launch, set_up),
+		cmocka_unit_test_setup(test_drift, set_up),
+		cmocka_unit_test_setup(test_context_ends, set_up),
+		cmocka_unit_test_setup(test_failed_context, set_up),
+		cmocka_unit_test_setup(test_full, set_up),
+		cmocka_unit_test_setup(test_endless, set_up),
+		cmocka_unit_test_setup(test_overhead, set_up),
+		cmocka_unit_test_setup(test_shrink, set_up),
+		cmocka_unit_test_setup(test_order, set_up),
+		cmocka_unit_test_setup(test_chain, set_up),
+		cmocka_unit_test_setup(test_waits_for_call, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
