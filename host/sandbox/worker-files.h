@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that a worker may reach. One list serves two layers of the sandbox: the worker gives the files to Landlock
- * (host/worker/sandbox/files.c), and vcudad makes the worker's view of the file system of them
- * (host/daemon/worker/view.c).
+ * (files.c), and vcudad makes the worker's view of the file system of them (host/daemon/worker/view.c).
  */
 #ifndef VCUDA_WORKER_FILES_H
 #define VCUDA_WORKER_FILES_H

@@ -35,7 +35,7 @@
 #include "process/warm.h"
 #include "process/worker.h"
 #include "worker-main.h"
-#include "sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 
 static struct worker_session session;
 
@@ -130,7 +130,7 @@ static bool parse(int argc, char **argv)
 			wanted.mapper = true;
 		else if (c == 'f')
 			worker_figures_allow();
-		else if (c != 's' || !worker_sandbox_choose(optarg))
+		else if (c != 's' || !sandbox_choose(optarg))
 			return false;
 	}
 	if (optind != argc || !transport ||
@@ -163,11 +163,14 @@ static void raise_descriptors(void)
 
 static bool enter_sandbox(void)
 {
-	struct worker_sandbox_needs needs = {.cpu = strcmp(worker_backend, "cuda") != 0,
+	struct sandbox_needs needs = {.cpu = strcmp(worker_backend, "cuda") != 0,
 					     .cuda = strcmp(worker_backend, "cpu") != 0,
 					     .libraries = worker_backend_folders()};
 
-	return worker_sandbox_enter(&needs);
+	if (!sandbox_enter(&needs))
+		return false;
+	vcuda_trace_point("worker: sandbox has its first stage");
+	return true;
 }
 
 static int attach(void)

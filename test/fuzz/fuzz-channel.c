@@ -39,7 +39,7 @@ void worker_warm_start(int device)
 {
 }
 
-const char *worker_sandbox_mode(void)
+const char *sandbox_mode(void)
 {
 	return "off";
 }

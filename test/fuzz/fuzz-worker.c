@@ -19,7 +19,7 @@
 #include "host/worker/process/warm.h"
 #include "host/worker/process/worker.h"
 #include "host/worker/queue/stage-queue.h"
-#include "host/worker/sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 #include "host/worker/session/command.h"
 #include "host/worker/session/dispatch.h"
 #include "host/worker/session/release.h"
@@ -145,7 +145,7 @@ static void set_up(void)
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
 	worker_backend = "cpu";
-	worker_sandbox_choose("off"); /* libFuzzer makes calls that workers do not */
+	sandbox_choose("off"); /* libFuzzer makes calls that workers do not */
 	session.mappings = worker_mappings = worker_mappings_create();
 	session.handles = worker_handles_create();
 	session.shm = mmap(NULL, VCUDA_SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vcudad's part of its workers' sandbox (host/worker/sandbox), before the first worker starts. */
+/* vcudad's part of its workers' sandbox (host/sandbox), before the first worker starts. */
 #ifndef VCUDA_DAEMON_SANDBOX_H
 #define VCUDA_DAEMON_SANDBOX_H
 

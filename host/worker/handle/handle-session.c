@@ -18,7 +18,8 @@
 #include "session/session.h"
 #include "process/warm.h"
 #include "process/worker.h"
-#include "sandbox/sandbox.h"
+#include "common/trace-point.h"
+#include "host/sandbox/sandbox.h"
 
 /*
  * Variables of the guest process that the driver obeys and that can do no harm here. Others name files or libraries of
@@ -86,8 +87,9 @@ static bool load(struct worker_session *s, const char *environment)
 		any_variable(environment, take);
 	if (!worker_warm_backend())
 		return false;
-	if (!worker_sandbox_close(!strcmp(worker_loaded.ops->name, "cpu")))
+	if (!sandbox_close(strcmp(worker_loaded.ops->name, "cpu") ? SANDBOX_CUDA : SANDBOX_CPU))
 		_exit(1);
+	vcuda_trace_point("worker: sandbox has its second stage");
 	s->release = worker_loaded.release;
 	s->restore = worker_loaded.restore;
 	s->has_shared = worker_loaded.has_shared;

@@ -37,7 +37,7 @@
 #include "process/warm.h"
 #include "protocol/wire.h"
 #include "process/worker.h"
-#include "sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 
 /* virtio: the RAM regions by number. Kept open: mappings are mapped from them. */
 static struct {
@@ -302,7 +302,7 @@ int worker_channel_restart(void)
 			  "--backend",
 			  (char *)worker_backend,
 			  "--sandbox",
-			  (char *)worker_sandbox_mode(),
+			  (char *)sandbox_mode(),
 			  "--resume",
 			  number};
 	unsigned int count = 9;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "process/compile-process.h"
-#include "sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 
 /* More than a worker has at once, with those that have nothing to do. */
 #define MOST_PROCESSES 16
@@ -84,7 +84,7 @@ _Noreturn static void be_process(int orders, bool background, pid_t parent)
 	if (getppid() != parent || dup2(orders, ORDERS) < 0)
 		_exit(WORKER_COMPILE_BAD);
 	closefrom(ORDERS + 1);
-	if (!worker_sandbox_forbid_processes())
+	if (!sandbox_forbid_processes())
 		_exit(WORKER_COMPILE_BAD);
 	if (background)
 		setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE);
@@ -136,7 +136,7 @@ static void limit_calls(void)
 {
 	static bool limited;
 
-	if (!limited && !worker_sandbox_close_spawner())
+	if (!limited && !sandbox_close(SANDBOX_SPAWNER))
 		_exit(1);
 	limited = true;
 }

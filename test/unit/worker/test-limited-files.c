@@ -14,14 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/stages.h"
+#include "host/sandbox/stages.h"
 
 /* Exit statuses of a child. */
 enum { GOOD, BAD, NO_LANDLOCK };
 
 static int run_child(bool (*is_good)(void))
 {
-	const struct worker_sandbox_needs needs = {.cpu = true, .cuda = true, .libraries = (const char *const[]){NULL}};
+	const struct sandbox_needs needs = {.cpu = true, .cuda = true, .libraries = (const char *const[]){NULL}};
 	int status;
 	pid_t pid = fork();
 
@@ -62,7 +62,7 @@ static void test_others_are_refused(void **state)
 /* A worker that is started anew in its process makes its rules again, and needs the same files for that. */
 static bool finds_devices(void)
 {
-	const struct worker_sandbox_needs needs = {.cpu = true, .cuda = true, .libraries = (const char *const[]){NULL}};
+	const struct sandbox_needs needs = {.cpu = true, .cuda = true, .libraries = (const char *const[]){NULL}};
 	glob_t found;
 
 	if (glob("/dev/nul[k-m]*", 0, NULL, &found) || found.gl_pathc != 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The system calls of a worker whose back end is up. A call that is in no list is unknown. */
-#ifndef VCUDA_WORKER_SANDBOX_CALLS_H
-#define VCUDA_WORKER_SANDBOX_CALLS_H
+#ifndef VCUDA_SANDBOX_CALLS_H
+#define VCUDA_SANDBOX_CALLS_H
 
 #include <seccomp.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sandbox/stages.h"
+#include "host/sandbox/stages.h"
 
 /* The highest value: processes with it are ended first. */
 #define FIRST_VICTIM "1000"

@@ -17,8 +17,8 @@
 
 #include "common/log.h"
 #include "common/start-thread.h"
-#include "sandbox/calls.h"
-#include "sandbox/stages.h"
+#include "host/sandbox/calls.h"
+#include "host/sandbox/stages.h"
 
 /* More than any call's number. */
 #define CALL_NUMBERS 1024
@@ -253,7 +253,7 @@ int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown)
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
 
 /* Behind the spawner's list, which has ended calls of other machines. The library would take a millisecond for it. */
-int sandbox_forbid_processes(void)
+int sandbox_limit_processes(void)
 {
 	struct sock_filter filter[] = {
 		LOAD(nr),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Landlock up to its ABI 6 (Linux 6.12). The system's header may be older. */
-#ifndef VCUDA_WORKER_SANDBOX_LANDLOCK_H
-#define VCUDA_WORKER_SANDBOX_LANDLOCK_H
+#ifndef VCUDA_SANDBOX_LANDLOCK_H
+#define VCUDA_SANDBOX_LANDLOCK_H
 
 #include <stdint.h>
 

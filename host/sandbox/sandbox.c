@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "common/log.h"
-#include "common/trace-point.h"
-#include "sandbox/stages.h"
+#include "host/sandbox/stages.h"
 
 enum mode { OFF, LOG, BEST_EFFORT, STRICT };
 
 static const char *const names[] = {"off", "log", "best-effort", "strict"};
 static enum mode mode = BEST_EFFORT;
 
-bool worker_sandbox_choose(const char *text)
+bool sandbox_choose(const char *text)
 {
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (!strcmp(text, names[i])) {
@@ -25,7 +24,7 @@ bool worker_sandbox_choose(const char *text)
 	return false;
 }
 
-const char *worker_sandbox_mode(void)
+const char *sandbox_mode(void)
 {
 	return names[mode];
 }
@@ -42,28 +41,27 @@ static bool may_miss(const char *layer, int err)
 	return mode != STRICT;
 }
 
-bool worker_sandbox_enter(const struct worker_sandbox_needs *needs)
+bool sandbox_enter(const struct sandbox_needs *needs)
 {
 	int err;
 
 	if (mode == OFF)
 		return true;
 	err = sandbox_be_first_victim();
-	if (!may_miss("the worker is not the first to go when memory runs out", err))
+	if (!may_miss("the process is not the first to go when memory runs out", err))
 		return false;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) {
 		vcuda_log("sandbox: privileges can be had by starting a program: %s", strerror(errno));
 		return false;
 	}
 	err = sandbox_limit_files(needs);
-	if (!may_miss("Landlock does not limit which files the worker opens", err))
+	if (!may_miss("Landlock does not limit which files are opened", err))
 		return false;
 	err = sandbox_drop_privileges(!err);
-	vcuda_trace_point("worker: sandbox has its first stage");
 	return may_miss("capabilities stay", err);
 }
 
-static bool limit_calls(enum sandbox_role role)
+bool sandbox_close(enum sandbox_role role)
 {
 	static const enum sandbox_unknown unknown[] = {
 		[LOG] = SANDBOX_LOG_AND_GO_ON, [BEST_EFFORT] = SANDBOX_LOG_AND_END, [STRICT] = SANDBOX_KILL};
@@ -71,20 +69,7 @@ static bool limit_calls(enum sandbox_role role)
 	return mode == OFF || may_miss("no list limits the system calls", sandbox_limit_calls(role, unknown[mode]));
 }
 
-bool worker_sandbox_close(bool cpu)
+bool sandbox_forbid_processes(void)
 {
-	bool closed = limit_calls(cpu ? SANDBOX_CPU : SANDBOX_CUDA);
-
-	vcuda_trace_point("worker: sandbox has its second stage");
-	return closed;
-}
-
-bool worker_sandbox_close_spawner(void)
-{
-	return limit_calls(SANDBOX_SPAWNER);
-}
-
-bool worker_sandbox_forbid_processes(void)
-{
-	return mode == OFF || may_miss("a compiler may start processes", sandbox_forbid_processes());
+	return mode == OFF || may_miss("a compiler may start processes", sandbox_limit_processes());
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the sandbox. Each function returns 0 or -errno. */
-#ifndef VCUDA_WORKER_SANDBOX_STAGES_H
-#define VCUDA_WORKER_SANDBOX_STAGES_H
+#ifndef VCUDA_SANDBOX_STAGES_H
+#define VCUDA_SANDBOX_STAGES_H
 
 #include <stdbool.h>
 
-#include "sandbox/sandbox.h"
+#include "host/sandbox/sandbox.h"
 
 /* Takes all capabilities but the one to read files that Landlock lets the worker read. */
 int sandbox_drop_privileges(bool keep_reading);
@@ -14,7 +14,7 @@ int sandbox_drop_privileges(bool keep_reading);
 int sandbox_be_first_victim(void);
 
 /* -ENOSYS, -EOPNOTSUPP: the kernel has no Landlock. Otherwise only what files.c names can be opened from now on. */
-int sandbox_limit_files(const struct worker_sandbox_needs *needs);
+int sandbox_limit_files(const struct sandbox_needs *needs);
 
 /* What a system call that is not on the list leads to. */
 enum sandbox_unknown {
@@ -23,17 +23,10 @@ enum sandbox_unknown {
 	SANDBOX_KILL,
 };
 
-/* Which process has the list: a worker with that back end, or what starts the processes that compile. */
-enum sandbox_role {
-	SANDBOX_CPU,
-	SANDBOX_CUDA,
-	SANDBOX_SPAWNER,
-};
-
 /* For all threads. */
 int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown);
 
 /* For this thread, and those that it starts: no new processes, and signals to this process only. */
-int sandbox_forbid_processes(void);
+int sandbox_limit_processes(void);
 
 #endif

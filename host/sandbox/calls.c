@@ -3,7 +3,7 @@
  * Traced: the software GPU with all programs of test/local, and NVIDIA's driver 580 on an H100 over contexts, modules,
  * linking, graphs, memory of several processes, printf, faults and exit.
  */
-#include "sandbox/calls.h"
+#include "host/sandbox/calls.h"
 
 #include <asm/sockios.h>
 #include <errno.h>

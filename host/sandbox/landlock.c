@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/landlock.h"
+#include "host/sandbox/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

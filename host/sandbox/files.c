@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "host/sandbox/worker-files.h"
-#include "sandbox/landlock.h"
-#include "sandbox/stages.h"
+#include "host/sandbox/landlock.h"
+#include "host/sandbox/stages.h"
 
 #define READ (LANDLOCK_READ_FILE | LANDLOCK_READ_DIR)
 #define WRITE (READ | LANDLOCK_WRITE_FILE | LANDLOCK_TRUNCATE)
@@ -39,7 +39,7 @@ static int allow(void *ruleset, const struct worker_file *file)
 	}
 }
 
-int sandbox_limit_files(const struct worker_sandbox_needs *needs)
+int sandbox_limit_files(const struct sandbox_needs *needs)
 {
 	const struct worker_file_needs files = {.cpu = needs->cpu,
 						.cuda = needs->cuda,
