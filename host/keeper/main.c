@@ -16,10 +16,11 @@
 #include "common/log.h"
 #include "descriptors.h"
 #include "entries.h"
+#include "host/sandbox/sandbox.h"
 #include "loop.h"
 #include "memory.h"
 
-const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-keeper"};
+const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-keeper", .with_pid = true};
 
 struct worker {
 	struct vcuda_list entry;
@@ -242,7 +243,17 @@ static bool is_needed(void)
 	       recv(VCUDA_KEEPER_FD, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-int main(void)
+/* Nothing is read from a peer before. */
+static bool enter_sandbox(int argc, char **argv)
+{
+	if (argc != 3 || strcmp(argv[1], "--sandbox") || !sandbox_choose(argv[2])) {
+		vcuda_log("usage: vcuda-keeper --sandbox MODE (vcudad starts it)");
+		return false;
+	}
+	return sandbox_enter(NULL) && sandbox_close(SANDBOX_KEEPER);
+}
+
+int main(int argc, char **argv)
 {
 	static struct keeper_source vcudad = {.fd = VCUDA_KEEPER_FD, .ready = vcudad_ready};
 
@@ -254,6 +265,8 @@ int main(void)
 		vcuda_log("cannot start: %s", strerror(errno));
 		return 1;
 	}
+	if (!enter_sandbox(argc, argv))
+		return 1;
 	/* vcudad starts another one where a worker asks. */
 	do
 		run();

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls of a worker whose back end is up. A call that is in no list is unknown. */
+/* The system calls of a worker whose back end is up, and of a keeper. A call that is in no list is unknown. */
 #ifndef VCUDA_SANDBOX_CALLS_H
 #define VCUDA_SANDBOX_CALLS_H
 
 #include <seccomp.h>
 #include <stdint.h>
 
-/* Which back end a rule is for, or the processes that compile and the one that starts them. */
+/* The back end that a rule is for, or the processes that compile and the one that starts them, or keepers. */
 enum {
 	CALLS_CPU = 1,
 	CALLS_CUDA = 2,
 	CALLS_BOTH = CALLS_CPU | CALLS_CUDA,
 	CALLS_COMPILER = 4,
 	CALLS_ALL = CALLS_BOTH | CALLS_COMPILER,
+	CALLS_KEEPER = 8,
+	CALLS_EACH = CALLS_ALL | CALLS_KEEPER,
 };
 
 /* With any arguments. The list ends with -1: a negative number is a call of other machines. */

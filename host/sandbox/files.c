@@ -39,7 +39,7 @@ static int allow(void *ruleset, const struct worker_file *file)
 	}
 }
 
-int sandbox_limit_files(const struct sandbox_needs *needs)
+static int allow_all(int ruleset, const struct sandbox_needs *needs)
 {
 	const struct worker_file_needs files = {.cpu = needs->cpu,
 						.cuda = needs->cuda,
@@ -47,14 +47,21 @@ int sandbox_limit_files(const struct sandbox_needs *needs)
 						.program = "/proc/self/exe",
 						.libraries = needs->libraries,
 						.environment = (const char *const *)environ};
+	int err = worker_files_visit(&files, allow, &ruleset);
+
+	/* A worker that is started anew in this process lists the devices' files once more, under these rules. */
+	if (!err && needs->cuda)
+		err = landlock_allow(ruleset, "/dev", LANDLOCK_READ_DIR);
+	return err;
+}
+
+int sandbox_limit_files(const struct sandbox_needs *needs)
+{
 	int ruleset = landlock_create(), err;
 
 	if (ruleset < 0)
 		return ruleset;
-	err = worker_files_visit(&files, allow, &ruleset);
-	/* A worker that is started anew in this process lists the devices' files once more, under these rules. */
-	if (!err && needs->cuda)
-		err = landlock_allow(ruleset, "/dev", LANDLOCK_READ_DIR);
+	err = needs ? allow_all(ruleset, needs) : 0;
 	if (err) {
 		close(ruleset);
 		return err;

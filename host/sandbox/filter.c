@@ -218,8 +218,10 @@ static int fill_and_load(scmp_filter_ctx filter, unsigned int back_end)
 
 int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown)
 {
-	static const unsigned int back_ends[] = {
-		[SANDBOX_CPU] = CALLS_CPU, [SANDBOX_CUDA] = CALLS_CUDA, [SANDBOX_SPAWNER] = CALLS_COMPILER};
+	static const unsigned int back_ends[] = {[SANDBOX_CPU] = CALLS_CPU,
+						 [SANDBOX_CUDA] = CALLS_CUDA,
+						 [SANDBOX_SPAWNER] = CALLS_COMPILER,
+						 [SANDBOX_KEEPER] = CALLS_KEEPER};
 	static const uint32_t actions[] = {[SANDBOX_LOG_AND_GO_ON] = SCMP_ACT_NOTIFY,
 					   [SANDBOX_LOG_AND_END] = SCMP_ACT_TRAP,
 					   [SANDBOX_KILL] = SCMP_ACT_KILL_PROCESS};
@@ -232,6 +234,8 @@ int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown)
 		read_driver_version();
 	if (role == SANDBOX_SPAWNER)
 		consequence = ": the compiler ends";
+	if (role == SANDBOX_KEEPER)
+		consequence = ": the keeper ends";
 	if (unknown == SANDBOX_LOG_AND_GO_ON)
 		name_calls();
 	err = unknown == SANDBOX_LOG_AND_END ? catch_unknown_calls() : 0;

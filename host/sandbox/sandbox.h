@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 /*
- * "best-effort": what the kernel offers. "strict": all of it, else the program does not start; a system call that is not
- * on the list kills the process at once. "log": such a call is logged and goes on. "off": nothing.
+ * "best-effort": what the kernel offers. "strict": all of it, else the program does not start; a system call that is
+ * not on the list kills the process at once. "log": such a call is logged and goes on. "off": nothing.
  */
 bool sandbox_choose(const char *mode);
 
@@ -25,7 +25,7 @@ struct sandbox_needs {
 	const char *const *libraries; /* folders with libraries of ours, which may be missing; ends with NULL */
 };
 
-/* Stage 1, while there is one thread. False, logged: the process must not go on. */
+/* Stage 1, while there is one thread. NULL: the process opens no file. False, logged: the process must not go on. */
 bool sandbox_enter(const struct sandbox_needs *needs);
 
 enum sandbox_role {
@@ -33,6 +33,7 @@ enum sandbox_role {
 	SANDBOX_CUDA, /* a worker whose back end is NVIDIA's driver */
 	/* A process that the worker forks before its own stage 2, and that only starts processes that compile. */
 	SANDBOX_SPAWNER,
+	SANDBOX_KEEPER,
 };
 
 /* Stage 2, for all threads: the role's list. False, logged: the process must not go on. */

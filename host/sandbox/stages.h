@@ -13,7 +13,8 @@ int sandbox_drop_privileges(bool keep_reading);
 /* The kernel ends this process before others when memory runs out. */
 int sandbox_be_first_victim(void);
 
-/* -ENOSYS, -EOPNOTSUPP: the kernel has no Landlock. Otherwise only what files.c names can be opened from now on. */
+/* -ENOSYS, -EOPNOTSUPP: the kernel has no Landlock. Otherwise only what files.c names can be opened from now on;
+ * NULL: nothing. */
 int sandbox_limit_files(const struct sandbox_needs *needs);
 
 /* What a system call that is not on the list leads to. */

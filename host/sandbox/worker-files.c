@@ -203,6 +203,8 @@ static int visit_program(const struct visitor *v)
 	const char *loader = NULL;
 	int status = visit(v, WORKER_FILE_PROGRAM, true, v->needs->program);
 
+	if (!status && v->needs->keeper)
+		status = visit(v, WORKER_FILE_PROGRAM, true, v->needs->keeper);
 	dl_iterate_phdr(interpreter, &loader);
 	return status || !loader ? status : visit(v, WORKER_FILE_PROGRAM, true, loader);
 }

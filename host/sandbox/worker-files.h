@@ -10,7 +10,7 @@
 
 enum worker_file_kind {
 	WORKER_FILE_LIBRARY, /* libraries: to read, and to map as code */
-	WORKER_FILE_PROGRAM, /* the worker's program and its loader: to run too */
+	WORKER_FILE_PROGRAM, /* the worker's program, its loader, perhaps the keeper: to run too */
 	WORKER_FILE_DATA,    /* to read */
 	WORKER_FILE_PROC,    /* in /proc, about the machine: to read */
 	WORKER_FILE_SELF,    /* in /proc, about the process that asks: to read */
@@ -34,6 +34,7 @@ struct worker_file_needs {
 	bool cpu, cuda;                 /* the back ends that may be loaded */
 	bool links;                     /* also the files that folders of libraries link to */
 	const char *program;            /* the worker's */
+	const char *keeper;             /* the keeper's program, which may be started in the view; NULL: none */
 	const char *const *libraries;   /* worker_library_folders() */
 	const char *const *environment; /* the worker's */
 };

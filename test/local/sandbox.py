@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sandbox.py BUILD: code in a worker that is at work, and what it can do with and without the sandbox. Needs root, for ptrace."""
+"""sandbox.py BUILD: code in a worker that is at work, or in a keeper, and what it can do with and without the sandbox. Needs root, for ptrace."""
 
 import contextlib
 import errno
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+import exports
 import harness
 from compile import LONG, Program
 from harness import build, check, children, daemon, start_steady, wait_until
@@ -38,7 +39,7 @@ MAY_LACK = {"unshare-user", "io_uring", "bpf", "perf", "memfd_secret", "keyctl",
 
 @contextlib.contextmanager
 def at_work(*options):
-    """A vcudad with two workers that compute: yields it, and what the probe needs."""
+    """A vcudad with two workers that compute: yields it, the environment of programs, the first program, and what the probe needs."""
     with tempfile.TemporaryDirectory() as folder, daemon(*options) as (d, env):
         with open(os.path.join(folder, "secret"), "w", encoding="utf-8") as f:
             f.write("secret")
@@ -51,7 +52,7 @@ def at_work(*options):
             programs.append(start_steady(env, 600))
             workers += set(children(d.pid)) - set(workers)
         try:
-            yield d, programs[0], [str(workers[0]), str(d.pid), str(workers[1]), folder, d.log_path]
+            yield d, env, programs[0], [str(workers[0]), str(d.pid), str(workers[1]), folder, d.log_path]
         finally:
             for program in programs:
                 program.kill()
@@ -94,7 +95,7 @@ def refused():
     """With a view and without, because each layer is there for the case that another is missing."""
     for view in (False, True) if may_have_view() else (False,):
         os.environ["VCUDA_TEST_VIEW"] = "" if view else "none"
-        with at_work("--sandbox", "best-effort") as (d, program, arguments):
+        with at_work("--sandbox", "best-effort") as (d, _, program, arguments):
             results = probe(arguments)
             check(results == refusals(view), f"refused, view {view}: {results}")
             works(program, d, arguments[0])
@@ -106,7 +107,7 @@ def compiler():
     if harness.BACKEND != "cpu":  # NVIDIA's compiler is in the worker
         return
     os.environ["VCUDA_CPU_CACHE"] = "0"
-    with at_work("--sandbox", "best-effort") as (d, _, arguments), daemon("--sandbox", "best-effort") as (other, env):
+    with at_work("--sandbox", "best-effort") as (d, _, _, arguments), daemon("--sandbox", "best-effort") as (other, env):
         program = Program(other, env)
         program.begin(LONG)
         results = probe([str(program.compiling()), *arguments[1:]])
@@ -116,8 +117,68 @@ def compiler():
         program.kill()
 
 
+@contextlib.contextmanager
+def keeping(*options):
+    """The same for the keeper of a process that has been killed: yields also a function that checks that the keeper still keeps."""
+    with at_work(*options) as (d, env, _, arguments):
+        program = exports.start(env, "killed")
+        check(program.stdout.readline() == "next?\n", "the exporter does not come so far")
+        pid, = exports.keepers(d)
+
+        def keeps():
+            exports.go_on(program)
+            exports.end(program, "killed")
+            wait_until(lambda: not exports.keepers(d), "the keeper outlives what it keeps")
+
+        try:
+            yield d, [pid, *arguments[1:]], keeps
+        finally:
+            program.kill()
+            program.wait()
+
+
+# What its list has in common with a worker's. It opens no file, makes no socket, and looks at no other process.
+KEEPER = {"f_setown-daemon": -errno.EPERM, "clone3": -errno.ENOSYS, "mremap": -errno.ENOMEM}
+
+
+def identity(pid):
+    """Users, groups, and capabilities in effect."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        lines = dict(line.split(":", 1) for line in f)
+    return [lines[name].split() for name in ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")]
+
+
+def keeper():
+    """It may less than a worker, and keeps on after each refusal."""
+    for view in (False, True) if may_have_view() else (False,):
+        os.environ["VCUDA_TEST_VIEW"] = "" if view else "none"
+        with keeping("--sandbox", "best-effort") as (d, arguments, keeps):
+            check(os.readlink(f"/proc/{arguments[0]}/fd/1").startswith("pipe:"), "the keeper has the log's file")
+            same = os.readlink(f"/proc/{arguments[0]}/ns/mnt") == os.readlink(f"/proc/{d.pid}/ns/mnt")
+            check(same != view, "the keeper has no view")
+            capabilities = identity(arguments[0])[3:]
+            check(capabilities == [["0" * 16]] * 3 + [["1"], ["2"]], f"{capabilities}")
+            expected = {name: str(KEEPER.get(name, SIGSYS)) for name in PROBES}
+            results = probe(arguments)
+            check(results == expected, f"keeper, view {view}: {results}")
+            keeps()
+    del os.environ["VCUDA_TEST_VIEW"]
+    with keeping("--sandbox", "off") as (d, arguments, keeps):
+        check(probe([*arguments, "open-read"])["open-read"] == "0", "the keeper has a sandbox")
+        keeps()
+    with keeping("--sandbox", "log") as (d, arguments, keeps):
+        check(probe([*arguments, "socket-tcp"])["socket-tcp"] == "0", "socket")
+        wait_until(lambda: said(d, f"vcuda-keeper[{arguments[0]}]: sandbox: the system call socket (41) is not on the list"), "no line about the call")
+        keeps()
+    for mode, words in (("best-effort", ("the system call keyctl (250) is not on the list: the keeper ends",)), ("strict", ())):
+        with keeping("--sandbox", mode) as (d, arguments, _):
+            probe([*arguments, "keyctl"], "--deliver")
+            for text in (*words, "vcuda-keeper was killed by signal 31"):
+                wait_until(lambda t=text: said(d, t), f"no line '{text}'")
+
+
 def off():
-    with at_work("--sandbox", "off") as (d, program, arguments):
+    with at_work("--sandbox", "off") as (d, _, program, arguments):
         results = probe(arguments)
         for name, (_, result) in PROBES.items():
             got = results[name]
@@ -128,7 +189,7 @@ def off():
 
 def log():
     """An unknown call is logged, once, and goes on."""
-    with at_work("--sandbox", "log") as (d, program, arguments):
+    with at_work("--sandbox", "log") as (d, _, program, arguments):
         for _ in range(2):
             check(probe([*arguments, "fork"])["fork"] == "0", "fork")
         wait_until(lambda: said(d, "the system call fork (57) is not on the list"), "no line about the call")
@@ -139,7 +200,7 @@ def ends():
     """The worker ends, and its log says by which call."""
     # Between the two words of the line is the version of NVIDIA's driver, if there is one.
     for mode, words in (("best-effort", ("the system call keyctl (250) is not on the list", ": the worker ends")), ("strict", ())):
-        with at_work("--sandbox", mode) as (d, program, arguments):
+        with at_work("--sandbox", mode) as (d, _, program, arguments):
             probe([*arguments, "keyctl"], "--deliver")
             wait_until(lambda: int(arguments[0]) not in children(d.pid), "the worker lives on")
             for text in (*words, "was killed by SIGSYS"):
@@ -156,7 +217,7 @@ def code_of(worker):
 
 def layout():
     """No code of two workers is in the same place."""
-    with at_work() as (_, _, arguments):
+    with at_work() as (_, _, _, arguments):
         one, other = code_of(arguments[0]), code_of(arguments[2])
         check("[vdso]" in one and any("/libvcuda-worker.so" in name for name in one), f"{one}")
         check(one.keys() == other.keys() and all(one[name] != other[name] for name in one), f"{one}\n{other}")
@@ -166,7 +227,7 @@ def sandbox():
     if os.geteuid() or harness.THREAD_SANITIZER:
         print("only root may stop a worker; and the thread sanitizer needs calls of its own")
         sys.exit(77)
-    for part in (refused, compiler, off, log, ends, layout):
+    for part in (refused, compiler, keeper, off, log, ends, layout):
         part()
 
 

@@ -21,7 +21,7 @@ KEPT = 'nv' if BACKEND == 'cuda' else 'kernels'
 PAGE = 4096
 STAT, MMAP, SOCKET, CONNECT, GETUID = 4, 9, 41, 42, 102
 NAMESPACES = ('mnt', 'net', 'ipc')
-RETAIN, ALLOCATE, EXPORT, IMPORT = 20, 41, 180, 181  # protocol/driver.api
+RETAIN, ALLOCATE, EXPORT, IMPORT, POOL_CREATE, POOL_EXPORT = 20, 41, 180, 181, 187, 188  # protocol/driver.api
 ORDINARY = 12345
 
 
@@ -144,6 +144,20 @@ class Base(unittest.TestCase):
             self.assertEqual(shared_memory(one), shared_memory(other))
             self.assertEqual(vm.call(other, IMPORT, *handle, count=2)[1], 1 << 20)
 
+    def check_keeper(self, vm):
+        """The VM's keeper has the view and the user of its workers."""
+        worker = vm.worker()
+        before = set(vm.daemon.workers())
+        pool, = vm.call(worker, POOL_CREATE, 0, 0)
+        vm.call(worker, POOL_EXPORT, pool, count=8)
+        keeper, = set(vm.daemon.workers()) - before
+        with open(f'/proc/{keeper}/comm') as name:
+            self.assertEqual(name.read(), 'vcuda-keeper\n')
+        self.assertEqual(identity(keeper), identity(worker))
+        self.assertEqual(namespaces(keeper), namespaces(worker))
+        self.assertFalse(set(namespaces(keeper)) & set(namespaces(os.getpid())))
+        self.assertEqual(os.readlink(f'/proc/{keeper}/ns/user'), os.readlink(f'/proc/{worker}/ns/user'))
+
     def listen(self):
         path = os.path.join(self.folder.name, 'socket')
         listener = socket.socket(socket.AF_UNIX)
@@ -239,6 +253,9 @@ class User(Base):
         with open(f'/proc/{one}/status') as status:
             self.assertRegex(status.read(), r'CapPrm:\t0{16}\nCapEff:\t0{16}\nCapBnd:\t0{16}\n')
 
+    def test_keeper(self):
+        self.check_keeper(self.vm())
+
     def test_vm_that_starts_again(self):
         vm = self.vm('--cache', 'a')
         uid = user(vm.worker())
@@ -318,6 +335,9 @@ class Ordinary(Base):
     @unittest.skipIf(os.geteuid(), 'files in a view are looked at by root')
     def test_view_made_anew(self):
         self.check_refresh(self.ordinary('--cache', 'a', '--backend', 'auto'))
+
+    def test_keeper(self):
+        self.check_keeper(self.ordinary())
 
     def test_kernels_are_kept(self):
         vm = self.ordinary('--cache', 'a')

@@ -7,10 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/descriptors.h"
 #include "common/log.h"
 #include "limits/ledger.h"
-#include "loop/helper.h"
+#include "keeper/process.h"
 #include "options/quotas.h"
 
 #define MESSAGES_PER_TURN 64
@@ -33,7 +32,7 @@ struct account {
 struct keeper {
 	struct vcuda_list entry;
 	uint64_t guest;
-	struct daemon_helper helper;
+	struct daemon_keeper_process process;
 	struct daemon_source source;
 	int fd;                   /* -1: it serves nobody any more, and what it has counts until it is gone */
 	struct vcuda_list asked;  /* struct daemon_keeper_request, in the order of the answers */
@@ -293,9 +292,9 @@ static void ready(struct daemon_source *source, uint32_t events)
 
 /* ---- its process ---- */
 
-static void ended(struct daemon_helper *helper, const siginfo_t *info)
+static void ended(struct daemon_keeper_process *process, const siginfo_t *info)
 {
-	struct keeper *k = container_of(helper, struct keeper, helper);
+	struct keeper *k = container_of(process, struct keeper, process);
 
 	if (info->si_code != CLD_EXITED && !k->is_killed)
 		vcuda_log("vcuda-keeper was killed by signal %d: what guest processes have exported by descriptor "
@@ -308,25 +307,19 @@ static void kill_process(struct keeper *k)
 {
 	stop(k);
 	k->is_killed = true;
-	daemon_helper_kill(&k->helper);
+	daemon_keeper_process_kill(&k->process);
 }
 
 static int start_process(struct keeper *k)
 {
-	char *arguments[] = {all.options->keeper, NULL};
-	/* Where both numbers are the same the child would lose the descriptor. */
-	int ends[2], status = vcuda_descriptors_pair(VCUDA_KEEPER_FD + 1, ends);
+	int status = daemon_keeper_process_start(&k->process, all.loop, all.options, &k->fd, ended);
 
 	if (status)
 		return status;
-	k->fd = ends[0];
 	status = daemon_source_add(all.loop, &k->source, k->fd, EPOLLIN);
 	if (!status)
-		status = daemon_helper_start(&k->helper, arguments, ends[1], VCUDA_KEEPER_FD);
-	close(ends[1]);
-	if (!status)
 		return 0;
-	daemon_source_remove(all.loop, &k->source);
+	daemon_keeper_process_close(&k->process);
 	close(k->fd);
 	return status;
 }
@@ -343,7 +336,6 @@ static struct keeper *start(uint64_t guest)
 		vcuda_list_init(&k->limit.entry);
 		k->limit.m.type = VCUDA_KEEPER_LIMIT;
 		vcuda_list_init(&k->accounts);
-		daemon_helper_init(&k->helper, all.loop, ended);
 		status = start_process(k);
 	}
 	if (!status) {
@@ -491,7 +483,7 @@ void daemon_keepers_close(void)
 	struct keeper *k, *after;
 
 	vcuda_list_for_each_safe (k, after, &all.keepers, struct keeper, entry) {
-		daemon_helper_close(&k->helper);
+		daemon_keeper_process_close(&k->process);
 		forget(k);
 	}
 }
@@ -511,25 +503,6 @@ void daemon_keepers_refresh(void)
 bool daemon_keepers_run(void)
 {
 	return !vcuda_list_empty(&all.keepers);
-}
-
-static bool has_memory(const struct keeper *k, unsigned int gpu)
-{
-	if (k->kept[gpu])
-		return true;
-	vcuda_list_for_each (node, &k->accounts)
-		if (container_of(node, struct account, entry)->granted[gpu])
-			return true;
-	return false;
-}
-
-bool daemon_keepers_have_memory(void)
-{
-	vcuda_list_for_each (node, &all.keepers)
-		for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-			if (has_memory(container_of(node, struct keeper, entry), gpu))
-				return true;
-	return false;
 }
 
 static void end_row(struct daemon_ledger_row *row, void *guest)

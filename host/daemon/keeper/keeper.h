@@ -31,9 +31,6 @@ void daemon_keepers_refresh(void);
 /* Whether there is one: something may be kept that no client has. */
 bool daemon_keepers_run(void);
 
-/* Whether descriptors alone hold memory of a device, which no pause releases. */
-bool daemon_keepers_have_memory(void);
-
 /* The guest is gone: so is what was kept of it, and its workers, which are being ended, have nothing kept any more. */
 void daemon_keeper_forget(uint64_t guest);
 

@@ -44,3 +44,16 @@ uint64_t daemon_ledger_row_granted(const struct daemon_ledger_row *row)
 		sum += count_of(row, gpu);
 	return sum;
 }
+
+static void subtract(struct daemon_ledger_row *row, void *sum)
+{
+	*(uint64_t *)sum -= daemon_ledger_row_granted(row);
+}
+
+uint64_t daemon_ledger_kept(void)
+{
+	uint64_t sum = daemon_ledger_sum();
+
+	daemon_ledger_each(subtract, &sum);
+	return sum;
+}

@@ -155,6 +155,9 @@ void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
 /* So many bytes count beside those of all workers, instead of `before`, whatever the limits are. */
 void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
+/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases. */
+uint64_t daemon_ledger_kept(void);
+
 /* Before there are workers. `growth` stays valid. */
 void daemon_ledger_on_growth(const struct daemon_ledger_growth *growth);
 

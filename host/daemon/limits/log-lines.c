@@ -19,12 +19,13 @@ void daemon_log_bucket_init(struct daemon_log_bucket *all, uint64_t now)
 	*all = (struct daemon_log_bucket){DAEMON_LOG_ALL_BURST_BYTES * UINT64_C(1000), now};
 }
 
-void daemon_log_lines_init(struct daemon_log_lines *lines, pid_t worker, struct daemon_log_bucket *all, uint64_t now,
+void daemon_log_lines_init(struct daemon_log_lines *lines, const char *program, pid_t process,
+			   struct daemon_log_bucket *all, uint64_t now,
 			   bool (*emit)(struct daemon_log_lines *lines, const char *text, size_t length))
 {
 	*lines = (struct daemon_log_lines){
 		.emit = emit, .own = {DAEMON_LOG_BURST_BYTES * UINT64_C(1000), now}, .all = all};
-	snprintf(lines->name, sizeof(lines->name), "vcuda-worker[%d]: ", (int)worker);
+	snprintf(lines->name, sizeof(lines->name), "%s[%d]: ", program, (int)process);
 }
 
 /* The number of bytes of the UTF-8 character at `p`; 0: there is no valid one. */
@@ -79,11 +80,18 @@ static bool begins(const struct daemon_log_lines *lines, const char *with)
 	return lines->length >= length && !memcmp(lines->line, with, length);
 }
 
+/* A line that claims to come from vcudad, or from another process with a log of this kind. */
+static bool is_forged(const struct daemon_log_lines *lines)
+{
+	return begins(lines, "vcudad: ") ||
+	       ((begins(lines, "vcuda-worker[") || begins(lines, "vcuda-keeper[")) && !begins(lines, lines->name));
+}
+
 static size_t compose(struct daemon_log_lines *lines, char *out)
 {
 	size_t used = 0;
 
-	if (begins(lines, "vcudad: ") || (begins(lines, "vcuda-worker[") && !begins(lines, lines->name)))
+	if (is_forged(lines))
 		used = strlen(strcpy(out, lines->name));
 	used = clean(lines, out, used);
 	if (lines->is_cut)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text that a worker writes to stderr, as lines for vcudad's log. The text is hostile. This module splits the text
- * into lines, replaces control characters, cuts long lines and limits the rate. It has no descriptor and no clock.
+ * The text that a worker or a keeper writes to stderr, as lines for vcudad's log. The text is hostile. This module
+ * splits the text into lines, replaces control characters, cuts long lines and limits the rate. It has no descriptor
+ * and no clock.
  *
- * A line keeps its form. A line that claims to come from vcudad or from another worker gets the worker's own name in
- * front. Empty lines are left out.
+ * A line keeps its form. A line that claims to come from vcudad or from another such process gets the process's own
+ * name in front. Empty lines are left out.
  */
 #ifndef VCUDA_LOG_LINES_H
 #define VCUDA_LOG_LINES_H
@@ -46,7 +47,7 @@ struct daemon_log_bucket {
 struct daemon_log_lines {
 	/* Gets one line or several, of 4096 bytes at most. Each line has its newline. False: the lines are dropped. */
 	bool (*emit)(struct daemon_log_lines *lines, const char *text, size_t length);
-	char name[32]; /* "vcuda-worker[PID]: " */
+	char name[32]; /* "PROGRAM[PID]: " */
 	struct daemon_log_bucket own, *all;
 	uint64_t dropped;   /* bytes of lines over the limit that no caller has taken */
 	bool is_cut;        /* the unfinished line is longer than `line` */
@@ -60,8 +61,9 @@ struct daemon_log_lines {
 /* `now` is a monotonic time in ms, here and below. */
 void daemon_log_bucket_init(struct daemon_log_bucket *all, uint64_t now);
 
-/* `all` is of all workers, and outlives `lines`. */
-void daemon_log_lines_init(struct daemon_log_lines *lines, pid_t worker, struct daemon_log_bucket *all, uint64_t now,
+/* The text of `process`, which runs `program`. `all` is of all workers and keepers, and outlives `lines`. */
+void daemon_log_lines_init(struct daemon_log_lines *lines, const char *program, pid_t process,
+			   struct daemon_log_bucket *all, uint64_t now,
 			   bool (*emit)(struct daemon_log_lines *lines, const char *text, size_t length));
 
 void daemon_log_lines_add(struct daemon_log_lines *lines, const char *text, size_t length, uint64_t now);

@@ -76,8 +76,14 @@ int daemon_helper_start(struct daemon_helper *helper, char *const arguments[], i
 {
 	int status = spawn(helper, arguments, fd, number);
 
-	if (status)
-		return status;
+	return status ? status : daemon_helper_adopt(helper, helper->process);
+}
+
+int daemon_helper_adopt(struct daemon_helper *helper, pid_t child)
+{
+	int status;
+
+	helper->process = child;
 	vcuda_list_add(&helper->entry, &helpers);
 	status = watch(helper);
 	if (!status)

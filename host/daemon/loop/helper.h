@@ -29,6 +29,9 @@ void daemon_helper_init(struct daemon_helper *helper, struct daemon_loop *loop,
  */
 int daemon_helper_start(struct daemon_helper *helper, char *const arguments[], int fd, int number);
 
+/* The same with a child that the caller has started in another way. After an error the child is killed and gone. */
+int daemon_helper_adopt(struct daemon_helper *helper, pid_t child);
+
 /* Kills the program if it runs. vcudad does not wait for the end: NVIDIA's driver may hold the program. */
 void daemon_helper_kill(struct daemon_helper *helper);
 

@@ -98,13 +98,13 @@ static void choose_name(struct daemon_options *options)
 		snprintf(options->name, sizeof(options->name), "%d", (int)getpid());
 }
 
-/* Workers have a view of the file system in which no folder of its path is a link. */
-static void find_real_worker(struct daemon_options *options)
+/* In the view of the file system that workers and keepers have, no folder of a program's path is a link. */
+static void use_real_path(char **program)
 {
-	char *path = realpath(options->worker, NULL);
+	char *path = *program ? realpath(*program, NULL) : NULL;
 
 	if (path)
-		options->worker = path;
+		*program = path;
 }
 
 /* Workers take the variable from vcudad's environment. */
@@ -284,7 +284,8 @@ static void find_programs(struct daemon_options *options)
 		fail("there is no vcuda-worker beside this program; say where it is with --worker FILE");
 	if (access(options->worker, X_OK))
 		fail("--worker %s: %m", options->worker);
-	find_real_worker(options);
+	use_real_path(&options->worker);
+	use_real_path(&options->keeper);
 }
 
 /* The tests run with each mode. */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/share-keeper.h"
 #include "protocol/ipc/channel.h"
 #include "worker/environment.h"
 #include "worker/launch.h"
@@ -43,6 +44,20 @@ static int give(int fd, int number)
 	return (fd == number ? fcntl(fd, F_SETFD, 0) : dup2(fd, number)) < 0 ? -errno : 0;
 }
 
+/* stdin is /dev/null. */
+static int set_streams(int log)
+{
+	int status = give(log, STDERR_FILENO);
+
+	if (!status)
+		status = give(log, STDOUT_FILENO);
+	/* The lowest number that is free is the one that was closed. */
+	close(STDIN_FILENO);
+	if (!status && open("/dev/null", O_RDONLY))
+		status = -errno;
+	return status;
+}
+
 static int set_descriptors(const struct launch *launch)
 {
 	/*
@@ -52,14 +67,8 @@ static int set_descriptors(const struct launch *launch)
 	const int fds[] = {launch->channel, daemon_worker_table_fd(), launch->ledger, launch->mapper,
 			   launch->gate};
 	const int count = sizeof(fds) / sizeof(fds[0]);
-	int status = give(launch->log, STDERR_FILENO);
+	int status = set_streams(launch->log);
 
-	if (!status)
-		status = give(launch->log, STDOUT_FILENO);
-	/* The lowest number that is free is the one that was closed. */
-	close(STDIN_FILENO);
-	if (!status && open("/dev/null", O_RDONLY))
-		status = -errno;
 	for (int i = 0; !status && i < count; i++)
 		status = give(fds[i], VCUDA_CHANNEL_FD + i);
 	closefrom(VCUDA_CHANNEL_FD + count);
@@ -76,20 +85,19 @@ static void set_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/*
- * The worker has its processors and address layout from its first instruction on: the latter it would else choose
- * itself, and start a second time for it.
- */
-static int set_process(const struct daemon_options *options)
+static int set_processors(const struct daemon_options *options)
+{
+	return CPU_COUNT(&options->cpus) && sched_setaffinity(0, sizeof(options->cpus), &options->cpus) ? -errno : 0;
+}
+
+/* The worker has its address layout from its first instruction on: it would else start a second time for it. */
+static void set_layout(void)
 {
 	int layout = personality(0xffffffff);
 	struct rlimit unused;
 
-	if (CPU_COUNT(&options->cpus) && sched_setaffinity(0, sizeof(options->cpus), &options->cpus))
-		return -errno;
 	if (layout >= 0)
 		personality((unsigned long)layout | vcuda_worker_layout(&unused));
-	return 0;
 }
 
 /*
@@ -107,7 +115,8 @@ static int become_worker(const struct launch *launch)
 	if (!status)
 		status = set_descriptors(launch);
 	if (!status)
-		status = set_process(launch->options);
+		status = set_processors(launch->options);
+	set_layout();
 	if (!status)
 		status = daemon_view_become_user(launch->options);
 	if (status)
@@ -118,10 +127,32 @@ static int become_worker(const struct launch *launch)
 	return -errno;
 }
 
+/* The same for a keeper. No worker group ends it: it starts no process. */
+static int become_keeper(const struct launch *launch)
+{
+	int status = daemon_view_enter();
+
+	if (!status)
+		status = set_streams(launch->log);
+	if (!status)
+		status = give(launch->channel, VCUDA_KEEPER_FD);
+	closefrom(VCUDA_KEEPER_FD + 1);
+	if (!status)
+		status = set_processors(launch->options);
+	if (!status)
+		status = daemon_view_become_user(launch->options);
+	if (status)
+		return status;
+	set_signals();
+	setsid();
+	execve(launch->options->keeper, launch->arguments, launch->environment);
+	return -errno;
+}
+
 /* ---- in vcudad ---- */
 
 /* The child has memory of its own but for `failure`. vcudad goes on after the child's exec or end. */
-static int spawn(const struct launch *launch, pid_t *pid)
+static int spawn(const struct launch *launch, int (*become)(const struct launch *launch), pid_t *pid)
 {
 	int *failure = mmap(NULL, sizeof(*failure), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status;
@@ -130,7 +161,7 @@ static int spawn(const struct launch *launch, pid_t *pid)
 		return -errno;
 	*pid = daemon_worker_group_fork(launch->group);
 	if (!*pid) {
-		*failure = become_worker(launch);
+		*failure = become(launch);
 		_exit(127);
 	}
 	status = *pid < 0 ? *pid : *failure;
@@ -163,7 +194,7 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 		arguments[count++] = kind == DAEMON_LAUNCH_WARM_QUIET ? "--quiet" : NULL;
 	}
 	launch->arguments = arguments;
-	return spawn(launch, pid);
+	return spawn(launch, become_worker, pid);
 }
 
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
@@ -193,5 +224,25 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 	status = -errno;
 	kill(*pid, SIGKILL);
 	waitpid(*pid, NULL, 0);
+	return status;
+}
+
+int daemon_launch_keeper(const struct daemon_options *options, int socket, int log, pid_t *pid)
+{
+	char *arguments[] = {"vcuda-keeper", "--sandbox", (char *)options->sandbox, NULL};
+	struct daemon_worker_group none = {.way = VCUDA_GROUP_NONE};
+	struct launch launch = {.options = options,
+				.group = &none,
+				.channel = socket,
+				.log = log,
+				.arguments = arguments,
+				.environment = daemon_worker_environment(options)};
+	int status;
+
+	if (!launch.environment)
+		return -ENOMEM;
+	daemon_view_refresh(options, launch.environment);
+	status = spawn(&launch, become_keeper, pid);
+	free(launch.environment);
 	return status;
 }

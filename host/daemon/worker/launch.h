@@ -20,4 +20,12 @@ enum daemon_launch_kind { DAEMON_LAUNCH_LOCAL, DAEMON_LAUNCH_VIRTIO, DAEMON_LAUN
 int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind kind, int channel, int log, int ledger,
 		  int mapper, int gate, struct daemon_worker_group *group, pid_t *pid, int *pidfd);
 
+/*
+ * Runs the keeper's program as a worker of the VM or of local clients runs: in the view, as its user, on its processors,
+ * with its environment and `log` as stdout and stderr. `socket`, which is above VCUDA_KEEPER_FD, is its descriptor
+ * VCUDA_KEEPER_FD, and there is no other one. 0 or -errno. Both descriptors stay the caller's; *pid is a child to wait
+ * for.
+ */
+int daemon_launch_keeper(const struct daemon_options *options, int socket, int log, pid_t *pid);
+
 #endif

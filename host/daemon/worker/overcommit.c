@@ -2,7 +2,6 @@
 #include "worker/overcommit.h"
 
 #include "common/log.h"
-#include "keeper/keeper.h"
 #include "limits/arbiter.h"
 #include "limits/ledger.h"
 #include "worker/gates.h"
@@ -229,7 +228,7 @@ static void go_out(void)
  */
 static bool must_stay(void)
 {
-	if (!daemon_ledger_may_be_on_gpu() || !daemon_keepers_have_memory())
+	if (!daemon_ledger_may_be_on_gpu() || !daemon_ledger_kept())
 		return false;
 	vcuda_log("the VM keeps the device's memory: descriptors hold what processes that have ended have exported");
 	say(VCUDA_ARBITER_STAYS, 0, 0);

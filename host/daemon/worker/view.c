@@ -81,6 +81,7 @@ static struct worker_file_needs needs_of(const struct daemon_options *options, c
 	return (struct worker_file_needs){.cpu = strcmp(options->backend, "cuda") != 0,
 					  .cuda = strcmp(options->backend, "cpu") != 0,
 					  .program = options->worker,
+					  .keeper = options->keeper,
 					  .libraries = worker_library_folders(options->worker),
 					  .environment = (const char *const *)environment};
 }

@@ -32,9 +32,12 @@ static void report(struct daemon_worker_log *log)
 	uint64_t dropped = daemon_log_lines_take_dropped(&log->lines);
 
 	log->reported += dropped;
-	if (dropped)
+	if (dropped && log->guest_pid)
 		vcuda_log_peer("worker %d (guest process %u) writes more than the log takes: %llu bytes were dropped",
-			       (int)log->worker, log->guest_pid, (unsigned long long)dropped);
+			       (int)log->process, log->guest_pid, (unsigned long long)dropped);
+	else if (dropped)
+		vcuda_log_peer("%s %d writes more than the log takes: %llu bytes were dropped", log->program,
+			       (int)log->process, (unsigned long long)dropped);
 }
 
 /* Returns whether the pipe may have more. */
@@ -105,10 +108,11 @@ static struct daemon_log_bucket *bucket_of_all(void)
 	return &all;
 }
 
-void daemon_worker_log_start(struct daemon_worker_log *log, pid_t worker)
+void daemon_worker_log_start(struct daemon_worker_log *log, const char *program, pid_t process)
 {
-	log->worker = worker;
-	daemon_log_lines_init(&log->lines, worker, bucket_of_all(), daemon_now(), emit);
+	log->program = program;
+	log->process = process;
+	daemon_log_lines_init(&log->lines, program, process, bucket_of_all(), daemon_now(), emit);
 	pause_expired(&log->pause_timer);
 }
 
@@ -117,7 +121,7 @@ void daemon_worker_log_close(struct daemon_worker_log *log)
 	daemon_source_remove(log->loop, &log->source);
 	daemon_timer_clear(&log->pause_timer);
 	daemon_timer_clear(&log->report_timer);
-	if (log->worker) {
+	if (log->process) {
 		read_pipe(log, DRAIN_BYTES);
 		daemon_log_lines_finish(&log->lines, daemon_now());
 		report(log);

@@ -405,7 +405,7 @@ static int launch(struct daemon_worker *w, const struct daemon_options *options,
 	close_fd(&ledger);
 	close(log);
 	if (!status) {
-		daemon_worker_log_start(&w->log, w->pid);
+		daemon_worker_log_start(&w->log, "vcuda-worker", w->pid);
 		return 0;
 	}
 	daemon_mapper_close(&w->mapper);

@@ -37,7 +37,7 @@ static void begin(void)
 	got_bytes = 0;
 	got[0] = 0;
 	daemon_log_bucket_init(&all, 1000);
-	daemon_log_lines_init(&lines, 42, &all, 1000, emit);
+	daemon_log_lines_init(&lines, "vcuda-worker", 42, &all, 1000, emit);
 }
 
 static void add(const char *text, uint64_t now)
@@ -74,6 +74,7 @@ static void test_other_names(void)
 {
 	expect("vcudad: all is well\n", "vcuda-worker[42]: vcudad: all is well\n");
 	expect("vcuda-worker[43]: all is well\n", "vcuda-worker[42]: vcuda-worker[43]: all is well\n");
+	expect("vcuda-keeper[42]: all is well\n", "vcuda-worker[42]: vcuda-keeper[42]: all is well\n");
 	expect("vcuda-time 1.0 42 worker: starts\n", "vcuda-time 1.0 42 worker: starts\n");
 }
 
@@ -188,7 +189,7 @@ static void test_last_words(void)
 
 static void begin_next(uint64_t now)
 {
-	daemon_log_lines_init(&lines, 42, &all, now, emit);
+	daemon_log_lines_init(&lines, "vcuda-worker", 42, &all, now, emit);
 }
 
 /* Workers that write without end share one budget, and leave a part of it to those that write little. */
