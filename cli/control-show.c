@@ -119,6 +119,29 @@ static void print_overcommit(const struct control_daemon *daemon)
 	       (double)daemon->memory_wait / 1000);
 }
 
+/* Whose they are: "vm", or the user of local programs. */
+static void name_guest(char *text, size_t size, const struct control_exports *e)
+{
+	if (strcmp(e->kind, "local"))
+		snprintf(text, size, "%s", e->kind);
+	else
+		snprintf(text, size, "user %u", e->uid);
+}
+
+static void print_exports(const struct control_daemon *daemon)
+{
+	char guest[TEXT_BYTES], memory[TEXT_BYTES];
+
+	for (unsigned int i = 0; i < daemon->exports_count; i++) {
+		const struct control_exports *e = &daemon->exports[i];
+
+		name_guest(guest, sizeof(guest), e);
+		show_size(memory, sizeof(memory), e->memory);
+		printf("  only descriptors hold %llu exports of %s, %s of GPU %u\n", (unsigned long long)e->count,
+		       guest, memory, e->gpu);
+	}
+}
+
 static uint64_t count_refusals(const struct control_daemon *daemon)
 {
 	uint64_t refusals = 0;
@@ -144,6 +167,7 @@ void control_print_table(const struct control_daemons *found, bool detailed)
 			continue;
 		print_share(d);
 		print_overcommit(d);
+		print_exports(d);
 		print_quotas(d);
 		print_processes(d);
 	}
@@ -187,6 +211,24 @@ static void write_process(struct json *json, const struct control_process *p)
 	json_close(json, '}');
 }
 
+static void write_exports(struct json *json, const struct control_daemon *daemon)
+{
+	json_open(json, "exports", '[');
+	for (unsigned int i = 0; i < daemon->exports_count; i++) {
+		const struct control_exports *e = &daemon->exports[i];
+
+		json_open(json, NULL, '{');
+		json_text(json, "kind", e->kind);
+		if (!strcmp(e->kind, "local"))
+			json_number(json, "user", e->uid);
+		json_number(json, "gpu", e->gpu);
+		json_number(json, "count", e->count);
+		json_number(json, "memory", e->memory);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
 static void write_daemon(struct json *json, const struct control_daemon *d)
 {
 	json_open(json, NULL, '{');
@@ -217,6 +259,7 @@ static void write_daemon(struct json *json, const struct control_daemon *d)
 	for (unsigned int i = 0; i < d->process_count; i++)
 		write_process(json, &d->processes[i]);
 	json_close(json, ']');
+	write_exports(json, d);
 	json_close(json, '}');
 }
 
@@ -229,4 +272,26 @@ void control_print_json(const struct control_daemons *found)
 		write_daemon(&json, &found->daemons[i]);
 	json_close(&json, ']');
 	putchar('\n');
+}
+
+void control_print_exports(const struct control_daemon *daemon, bool as_json)
+{
+	struct json json = {.out = stdout};
+	char guest[TEXT_BYTES], memory[TEXT_BYTES];
+
+	if (as_json) {
+		json_open(&json, NULL, '{');
+		write_exports(&json, daemon);
+		json_close(&json, '}');
+		putchar('\n');
+		return;
+	}
+	printf("%-16s %4s %8s %7s\n", "GUEST", "GPU", "EXPORTS", "MEMORY");
+	for (unsigned int i = 0; i < daemon->exports_count; i++) {
+		const struct control_exports *e = &daemon->exports[i];
+
+		name_guest(guest, sizeof(guest), e);
+		show_size(memory, sizeof(memory), e->memory);
+		printf("%-16s %4u %8llu %7s\n", guest, e->gpu, (unsigned long long)e->count, memory);
+	}
 }

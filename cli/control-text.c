@@ -98,6 +98,37 @@ static bool parse_process(struct control_daemon *daemon, char *words)
 	return true;
 }
 
+static bool parse_exports(struct control_daemon *daemon, char *words)
+{
+	struct control_exports e = {.uid = 0}, *exports;
+	const struct field fields[] = {TEXT("kind", e.kind),     NUMBER("uid", e.uid),       NUMBER("gpu", e.gpu),
+				       NUMBER("count", e.count), NUMBER("memory", e.memory), {0}};
+
+	exports = realloc(daemon->exports, (daemon->exports_count + 1) * sizeof(e));
+	if (!exports)
+		return false;
+	daemon->exports = exports;
+	parse_words(fields, words);
+	exports[daemon->exports_count++] = e;
+	return true;
+}
+
+/* A line of words. */
+static bool parse_line(struct control_daemon *daemon, const char *key, char *words)
+{
+	if (!strcmp(key, "process"))
+		return parse_process(daemon, words);
+	if (!strcmp(key, "exports"))
+		return parse_exports(daemon, words);
+	parse_quota(daemon, words);
+	return true;
+}
+
+static bool has_words(const char *key)
+{
+	return !strcmp(key, "quota") || !strcmp(key, "process") || !strcmp(key, "exports");
+}
+
 bool control_parse(struct control_daemon *daemon, char *text)
 {
 	const struct field fields[] = {TEXT("name", daemon->name),
@@ -125,11 +156,9 @@ bool control_parse(struct control_daemon *daemon, char *text)
 		if (!value)
 			continue;
 		*value++ = 0;
-		if (!strcmp(line, "quota"))
-			parse_quota(daemon, value);
-		else if (strcmp(line, "process"))
+		if (!has_words(line))
 			set_named(fields, line, value);
-		else if (!parse_process(daemon, value))
+		else if (!parse_line(daemon, line, value))
 			return false;
 	}
 	return true;

@@ -233,8 +233,10 @@ void control_free(struct control_daemons *found)
 {
 	unsigned int i;
 
-	for (i = 0; i < found->count; i++)
+	for (i = 0; i < found->count; i++) {
 		free(found->daemons[i].processes);
+		free(found->daemons[i].exports);
+	}
 	free(found->daemons);
 	*found = (struct control_daemons){0};
 }

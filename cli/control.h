@@ -28,6 +28,13 @@ struct control_process {
 	uint64_t log_dropped;          /* bytes */
 };
 
+/* What descriptors alone hold of a guest on one GPU. */
+struct control_exports {
+	char kind[8]; /* "vm" or "local" */
+	unsigned int uid, gpu;
+	uint64_t count, memory; /* allocations and pools; bytes */
+};
+
 struct control_daemon {
 	char path[108]; /* of its control socket */
 	char name[64], version[32], vm[16];
@@ -46,6 +53,8 @@ struct control_daemon {
 	unsigned int quota_count;
 	struct control_process *processes;
 	unsigned int process_count;
+	struct control_exports *exports;
+	unsigned int exports_count;
 };
 
 struct control_daemons {
@@ -75,5 +84,8 @@ bool control_parse(struct control_daemon *daemon, char *text);
 /* control-show.c: on standard output, as a table or as one line of JSON; `detailed`: with the processes. */
 void control_print_table(const struct control_daemons *found, bool detailed);
 void control_print_json(const struct control_daemons *found);
+
+/* The same of what descriptors alone hold, of one daemon. */
+void control_print_exports(const struct control_daemon *daemon, bool json);
 
 #endif

@@ -34,6 +34,8 @@ static int help(void)
 	     "        boots a VM that sees this machine's files, or those of an image, and runs the program in it\n"
 	     "  vm list [--json], vm kill VM [PROCESS], vm set VM QUOTA=VALUE\n"
 	     "        shows the daemons of this user; ends guest processes; changes quotas\n"
+	     "  vm exports [--json] VM, vm free VM [USER]\n"
+	     "        shows, and frees, exported memory whose processes have ended\n"
 	     "  vm init [--module FILE.ko] IMAGE\n"
 	     "        puts driver and libraries into the disk of a VM\n"
 	     "  vm xml [--socket PATH] [--image FILE] ... NAME\n"

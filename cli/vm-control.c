@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `vcuda vm list`, `vcuda vm kill` and `vcuda vm set`. */
+/* `vcuda vm list`, `vcuda vm kill`, `vcuda vm set`, `vcuda vm exports` and `vcuda vm free`. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,13 +49,21 @@ static int usage(int argc, char **argv)
 	fputs("usage: vcuda vm list [--json]\n"
 	      "       vcuda vm kill [--reason TEXT] VM [PROCESS]\n"
 	      "       vcuda vm set VM QUOTA=VALUE...\n"
+	      "       vcuda vm exports [--json] VM\n"
+	      "       vcuda vm free [--reason TEXT] VM [USER]\n"
 	      "\n"
 	      "list shows the daemons (vcudad) of this user, each with its VM or its local programs.\n"
 	      "kill ends what the host runs for a guest process, or for all guest processes of the VM; the VM goes "
 	      "on.\n"
 	      "set changes a quota of a running daemon; `vcuda top` shows their names.\n"
+	      "exports shows exported memory whose processes have ended, and that descriptors still hold.\n"
+	      "free frees it, or only that of the programs of a local USER (a number). It can be imported no more; "
+	      "what\n"
+	      "processes have imported before stays theirs.\n"
 	      "\n"
 	      "VM is a name or a process id that the list shows, PROCESS a process id of the guest (`vcuda top`).\n"
+	      "  --json          a line of JSON\n"
+	      "  --reason TEXT   for the log\n"
 	      "  --control PATH  the daemon whose control socket this is (vcudad --control)\n",
 	      asked ? stdout : stderr);
 	return asked ? 0 : CLI_FAILED;
@@ -103,6 +111,39 @@ int vm_kill(int argc, char **argv)
 	if (!parse(argc, argv, "cr", &arguments) || !arguments.rest[0] || (arguments.rest[1] && arguments.rest[2]))
 		return usage(argc, argv);
 	snprintf(request, sizeof(request), "kill %s %s", arguments.rest[1] ? arguments.rest[1] : "all",
+		 arguments.reason ? arguments.reason : "");
+	control_find(&found, arguments.control);
+	good = send_request(&found, arguments.rest[0], request);
+	control_free(&found);
+	return good ? 0 : CLI_FAILED;
+}
+
+int vm_exports(int argc, char **argv)
+{
+	const struct control_daemon *daemon;
+	struct control_daemons found;
+	struct arguments arguments;
+
+	if (!parse(argc, argv, "cj", &arguments) || !arguments.rest[0] || arguments.rest[1])
+		return usage(argc, argv);
+	control_find(&found, arguments.control);
+	daemon = control_choose(&found, arguments.rest[0]);
+	if (daemon)
+		control_print_exports(daemon, arguments.json);
+	control_free(&found);
+	return daemon ? 0 : CLI_FAILED;
+}
+
+int vm_free(int argc, char **argv)
+{
+	struct control_daemons found;
+	struct arguments arguments;
+	char request[600];
+	bool good;
+
+	if (!parse(argc, argv, "cr", &arguments) || !arguments.rest[0] || (arguments.rest[1] && arguments.rest[2]))
+		return usage(argc, argv);
+	snprintf(request, sizeof(request), "free %s %s", arguments.rest[1] ? arguments.rest[1] : "all",
 		 arguments.reason ? arguments.reason : "");
 	control_find(&found, arguments.control);
 	good = send_request(&found, arguments.rest[0], request);

@@ -15,7 +15,7 @@
 int vm_usage(FILE *out)
 {
 	fputs("usage: vcuda vm run [options] [--] PROGRAM [ARGUMENT...]\n"
-	      "       vcuda vm list | kill | set ...          (see `vcuda vm list --help`)\n"
+	      "       vcuda vm list | kill | set | exports | free ...  (see `vcuda vm list --help`)\n"
 	      "       vcuda vm init | xml ...                 (see `vcuda vm init --help`, `vcuda vm xml --help`)\n"
 	      "\n"
 	      "Runs the program in a VM that sees this machine's files, read-only under a scratch layer, and has a "

@@ -407,6 +407,10 @@ int cli_vm(int argc, char **argv)
 		return vm_kill(argc - 1, argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "set"))
 		return vm_set(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "exports"))
+		return vm_exports(argc - 1, argv + 1);
+	if (argc >= 2 && !strcmp(argv[1], "free"))
+		return vm_free(argc - 1, argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "init"))
 		return cli_vm_init(argv + 1);
 	if (argc >= 2 && !strcmp(argv[1], "xml"))

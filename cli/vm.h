@@ -109,6 +109,8 @@ bool vm_memory_parse(const char *text, unsigned int *mib);
 int vm_list(int argc, char **argv);
 int vm_kill(int argc, char **argv);
 int vm_set(int argc, char **argv);
+int vm_exports(int argc, char **argv);
+int vm_free(int argc, char **argv);
 
 /* describe/: the same. */
 int cli_vm_init(char **argv);

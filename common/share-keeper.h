@@ -30,11 +30,13 @@ enum vcuda_keeper_type {
 	VCUDA_KEEPER_ENDED,
 	/* `limit` alone. No reply. */
 	VCUDA_KEEPER_LIMIT,
+	/* Entries without a worker end, whatever holds them. No reply but KEPT. */
+	VCUDA_KEEPER_FREE,
 	/* The same, of the VM: a file holds `key` from now on, or does so no longer. The reply has `status`. */
 	VCUDA_KEEPER_HOLD,
 	VCUDA_KEEPER_DROP,
 	/*
-	 * The keeper to vcudad: entries without a worker have `bytes` of the memory of `device`, all of them together.
+	 * The keeper to vcudad: `count` entries without a worker are of `device`, and have `bytes` of its memory.
 	 * The keeper sends that before the worker that withdraws an entry has the reply. With an `account` it holds
 	 * once GONE of that account has come, which follows.
 	 */
@@ -66,6 +68,7 @@ struct vcuda_keeper_message {
 	uint32_t has_fd;  /* 1: a descriptor comes with the message */
 	struct vcuda_share_part part;
 	uint64_t bytes; /* OFFER, RESIZE: that the worker counts for it */
+	uint64_t count; /* KEPT */
 	uint8_t key[VCUDA_KEEPER_KEY_BYTES];
 	uint8_t tail[VCUDA_SHARE_TAIL_BYTES]; /* of the handle */
 	uint8_t note[VCUDA_SHARE_NOTE_BYTES];

@@ -151,6 +151,41 @@ static void handle_move(char *rest, unsigned int user, FILE *answer)
 	answer_count(pid, daemon_gate_resume(pid), "moving", answer);
 }
 
+/* The guest that a request names; *is_all: all. False: `word` names none. */
+static bool parse_guest(const char *word, uint64_t *guest, bool *is_all)
+{
+	*is_all = word && !strcmp(word, "all");
+	*guest = DAEMON_KEEPER_VM;
+	if (!word || *is_all || !strcmp(word, "vm"))
+		return word;
+	return daemon_parse_number(word, guest) && *guest <= UINT32_MAX;
+}
+
+/* It is gone a moment later. */
+static void handle_free(char *rest, unsigned int user, FILE *answer)
+{
+	const char *word = next_word(&rest);
+	unsigned long long count;
+	char whose[32] = "all guests";
+	uint64_t guest;
+	bool is_all;
+
+	if (!parse_guest(word, &guest, &is_all)) {
+		fputs("error give vm, the number of a user, or all\n", answer);
+		return;
+	}
+	clean(rest);
+	if (!is_all && guest == DAEMON_KEEPER_VM)
+		snprintf(whose, sizeof(whose), "the VM");
+	else if (!is_all)
+		snprintf(whose, sizeof(whose), "user %u", (unsigned int)guest);
+	count = (unsigned long long)daemon_keepers_free(is_all ? NULL : &guest);
+	if (count)
+		vcuda_log("what only descriptors hold of %s (%llu exports) is freed by user %u of the host%s%s", whose,
+			  count, user, *rest ? ": " : "", rest);
+	fprintf(answer, "ok\nfreeing %llu\n", count);
+}
+
 /* `user` of the host has changed the quota, which was `before`. */
 static void log_set(enum daemon_quota quota, const char *value, uint64_t before, unsigned int user)
 {
@@ -230,6 +265,9 @@ void daemon_control_handle(struct daemon_control *control, char *line, unsigned 
 		handle_resume(line, user, answer);
 	else if (request && !strcmp(request, "move"))
 		handle_move(line, user, answer);
+	else if (request && !strcmp(request, "free"))
+		handle_free(line, user, answer);
 	else
-		fputs("error there is no such request; there are status, kill, set, pause, resume, move\n", answer);
+		fputs("error there is no such request; there are status, kill, set, pause, resume, move, free\n",
+		      answer);
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "keeper/keeper.h"
 #include "limits/ledger.h"
 #include "limits/turns.h"
 #include "options/quotas.h"
@@ -145,6 +146,15 @@ static void write_local(struct daemon_worker *worker, void *answer)
 	fputc('\n', answer);
 }
 
+static void write_exports(const struct daemon_keeper_exports *exports, void *answer)
+{
+	fprintf(answer, "exports kind=%s", exports->guest == DAEMON_KEEPER_VM ? "vm" : "local");
+	if (exports->guest != DAEMON_KEEPER_VM)
+		fprintf(answer, " uid=%llu", (unsigned long long)exports->guest);
+	fprintf(answer, " gpu=%u count=%llu memory=%llu\n", exports->gpu, (unsigned long long)exports->count,
+		(unsigned long long)exports->bytes);
+}
+
 /* The value ends with the line. */
 static void write_path(const char *key, const char *path, FILE *answer)
 {
@@ -202,4 +212,5 @@ void daemon_control_status(struct daemon_control *control, FILE *answer)
 		write_context(context, answer);
 	daemon_memory_trim(&device->memory);
 	daemon_local_each(control->local, write_local, answer);
+	daemon_keepers_each_export(write_exports, answer);
 }

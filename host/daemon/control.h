@@ -11,9 +11,11 @@
  *   set QUOTA VALUE        changes a quota (quotas.h); VALUE as on the command line
  *   pause PID|all [MS]     pauses a guest process, or all and those that start later (worker/gate.h); answers at once
  *   resume PID|all         ends the pause
+ *   free vm|UID|all [REASON]  has keepers free what only descriptors hold (keeper/keeper.h): of the VM, of a local
+ *                          user, or of all
  *
  * The answer is text. Its first line is "ok", or "error " and a sentence. The lines of a status are "KEY VALUE", with
- * the value up to the end of the line, or "quota" or "process" with words NAME=VALUE behind it:
+ * the value up to the end of the line, or "quota", "process" or "exports" with words NAME=VALUE behind it:
  *
  *   name NAME              pid PID    version VERSION    uptime SECONDS
  *   vhost-socket PATH      local-socket PATH      each only if there is one
@@ -31,6 +33,8 @@
  *   process kind=vm|local pid=PID uid=UID worker=PID state=starting|running|pausing|paused|ending|lost age=SECONDS
  *           mappings=N pinned=BYTES queue=BYTES device-memory=BYTES log-dropped=BYTES
  *           pause-failure=command|device|memory|worker
+ *   exports kind=vm|local uid=UID gpu=N count=N memory=BYTES    uid only of a local user: allocations and pools whose
+ *           processes have ended, and that descriptors hold
  *
  * New keys and words may come; clients ignore what they do not know. device-memory is what vcudad's ledger has granted
  * to the worker, of all GPUs together: up to 32 MiB of each GPU more than the worker uses. used= is what vcudad knows:

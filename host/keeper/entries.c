@@ -14,10 +14,12 @@
 #define MOST_BYTES (UINT64_C(1) << 44) /* times the most that there can be of --max-exports fits */
 
 struct keeper_entry {
-	struct vcuda_list in_bucket, of_owner, of_pool, memory; /* `memory`: of a pool, the entries of its memory */
-	const struct keeper_owner *owner;                       /* NULL: gone, or has withdrawn it */
-	struct keeper_entry *pool;                              /* NULL: none, or gone */
-	bool is_orphan;                                         /* its memory counts here */
+	struct vcuda_list in_bucket, of_pool, memory; /* `memory`: of a pool, the entries of its memory */
+	struct vcuda_list of_owner;                   /* or of `orphans` */
+	const struct keeper_owner *owner;             /* NULL: gone, or has withdrawn it */
+	struct keeper_entry *pool;                    /* NULL: none, or gone */
+	bool is_orphan;                               /* its memory counts here */
+	bool has_ended;                               /* only its descriptors are left */
 	unsigned int descriptors, files;
 	struct vcuda_keeper_message offer;
 	struct keeper_use use;
@@ -25,6 +27,7 @@ struct keeper_entry {
 };
 
 static struct vcuda_list buckets[BUCKETS];
+static struct vcuda_list orphans = VCUDA_LIST_INIT(orphans);
 static unsigned int entries, descriptors, limit;
 
 static struct vcuda_list *bucket_of(const uint8_t *key)
@@ -67,6 +70,7 @@ static bool is_held(const struct keeper_entry *e)
 
 static void settle(struct keeper_entry *e);
 
+/* Descriptors of local guest processes may have the entry until they are closed. */
 static void destroy(struct keeper_entry *e)
 {
 	keeper_memory_close(&e->use);
@@ -81,9 +85,12 @@ static void destroy(struct keeper_entry *e)
 		settle(memory);
 	}
 	entries--;
+	descriptors -= e->files;
 	if (e->fd >= 0)
 		close(e->fd);
-	free(e);
+	e->has_ended = true;
+	if (!e->descriptors)
+		free(e);
 }
 
 /* After a change of what holds the entry. Ends it where nothing does. As long as it has a worker, the worker counts it.
@@ -96,6 +103,7 @@ static void settle(struct keeper_entry *e)
 		destroy(e);
 	} else if (!e->is_orphan) {
 		e->is_orphan = true;
+		vcuda_list_add(&e->of_owner, &orphans);
 		keeper_memory_count(&e->use, e->offer.bytes);
 	}
 }
@@ -249,7 +257,13 @@ int keeper_hold(struct keeper_entry *e)
 
 void keeper_release(struct keeper_entry *e)
 {
-	release(e, &e->descriptors);
+	if (!e->has_ended) {
+		release(e, &e->descriptors);
+		return;
+	}
+	descriptors--;
+	if (!--e->descriptors)
+		free(e);
 }
 
 int keeper_hold_file(struct keeper_entry *e)
@@ -275,4 +289,10 @@ void keeper_orphan(struct keeper_owner *owner)
 		settle(e);
 	}
 	keeper_memory_measure();
+}
+
+void keeper_end_orphans(void)
+{
+	while (!vcuda_list_empty(&orphans))
+		destroy(vcuda_list_first(&orphans, struct keeper_entry, of_owner));
 }

@@ -38,7 +38,7 @@ void keeper_name(const struct keeper_entry *e, struct vcuda_share_handle *handle
 /* One descriptor more holds the entry: -EDQUOT where there are too many. */
 int keeper_hold(struct keeper_entry *e);
 
-/* One less; the entry may be gone then. */
+/* One less; the entry may be gone then. Also for an entry that keeper_end_orphans() has ended. */
 void keeper_release(struct keeper_entry *e);
 
 /* The same for a file of the VM's. -ENOENT: there is none. */
@@ -47,5 +47,8 @@ int keeper_release_file(struct keeper_entry *e);
 
 /* The worker is gone. */
 void keeper_orphan(struct keeper_owner *owner);
+
+/* Ends the entries that no worker has any more. Descriptors of them hold nothing from now on. */
+void keeper_end_orphans(void);
 
 #endif

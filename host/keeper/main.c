@@ -48,10 +48,10 @@ static void tell(const struct vcuda_keeper_message *m)
 		exit(0);
 }
 
-static void tell_sum(uint64_t account, uint32_t gpu, uint64_t bytes)
+static void tell_sum(uint64_t account, uint32_t gpu, const struct keeper_memory_sum *sum)
 {
 	tell(&(struct vcuda_keeper_message){
-		.type = VCUDA_KEEPER_KEPT, .account = account, .device = gpu, .bytes = bytes});
+		.type = VCUDA_KEEPER_KEPT, .account = account, .device = gpu, .bytes = sum->bytes, .count = sum->uses});
 }
 
 /* Before a worker, or vcudad, is told that something has happened. */
@@ -215,6 +215,8 @@ static void vcudad_ready(struct keeper_source *source)
 		tell_gone(m.account);
 	else if (m.type == VCUDA_KEEPER_ENDED)
 		end_account(m.account);
+	else if (m.type == VCUDA_KEEPER_FREE)
+		keeper_end_orphans();
 	else if (m.type == VCUDA_KEEPER_HOLD)
 		reply(&m, e ? note_refusal(keeper_hold_file(e)) : -ENOENT);
 	else if (m.type == VCUDA_KEEPER_DROP)

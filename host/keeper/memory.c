@@ -23,7 +23,7 @@ struct keeper_memory {
 
 static struct vcuda_list buckets[BUCKETS];
 static struct vcuda_list counted = VCUDA_LIST_INIT(counted);
-static uint64_t sums[VCUDA_LEDGER_GPUS], reported[VCUDA_LEDGER_GPUS];
+static struct keeper_memory_sum sums[VCUDA_LEDGER_GPUS], reported[VCUDA_LEDGER_GPUS];
 
 static struct vcuda_list *bucket_of(ino_t inode)
 {
@@ -98,7 +98,7 @@ static void update(struct keeper_memory *m)
 {
 	uint64_t bytes = measure(m);
 
-	sums[m->gpu] += bytes - m->bytes;
+	sums[m->gpu].bytes += bytes - m->bytes;
 	m->bytes = bytes;
 }
 
@@ -110,8 +110,10 @@ void keeper_memory_count(struct keeper_use *use, uint64_t bytes)
 		m->least = 0;
 		vcuda_list_add(&m->counted, &counted);
 	}
-	if (vcuda_list_empty(&use->entry))
+	if (vcuda_list_empty(&use->entry)) {
 		vcuda_list_add(&use->entry, &m->uses);
+		sums[m->gpu].uses++;
+	}
 	if (bytes > m->least)
 		m->least = bytes;
 	update(m);
@@ -121,6 +123,8 @@ void keeper_memory_close(struct keeper_use *use)
 {
 	struct keeper_memory *m = use->memory;
 
+	if (!vcuda_list_empty(&use->entry))
+		sums[m->gpu].uses--;
 	vcuda_list_remove(&use->entry);
 	update(m);
 	if (vcuda_list_empty(&m->uses))
@@ -137,11 +141,17 @@ void keeper_memory_measure(void)
 		update(container_of(node, struct keeper_memory, counted));
 }
 
-void keeper_memory_report(void (*call)(uint64_t argument, uint32_t gpu, uint64_t bytes), uint64_t argument)
+static bool is_same(const struct keeper_memory_sum *a, const struct keeper_memory_sum *b)
+{
+	return a->bytes == b->bytes && a->uses == b->uses;
+}
+
+void keeper_memory_report(void (*call)(uint64_t argument, uint32_t gpu, const struct keeper_memory_sum *sum),
+			  uint64_t argument)
 {
 	for (uint32_t gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
-		if (sums[gpu] != reported[gpu]) {
+		if (!is_same(&sums[gpu], &reported[gpu])) {
 			reported[gpu] = sums[gpu];
-			call(argument, gpu, sums[gpu]);
+			call(argument, gpu, &sums[gpu]);
 		}
 }

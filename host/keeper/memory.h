@@ -33,7 +33,14 @@ void keeper_memory_count(struct keeper_use *use, uint64_t bytes);
 /* Files may have grown since they began to count. */
 void keeper_memory_measure(void);
 
+/* Of one GPU. */
+struct keeper_memory_sum {
+	uint64_t bytes;
+	uint64_t uses; /* that count */
+};
+
 /* Calls with each GPU whose sum has changed since the last call, and the sum. */
-void keeper_memory_report(void (*call)(uint64_t argument, uint32_t gpu, uint64_t bytes), uint64_t argument);
+void keeper_memory_report(void (*call)(uint64_t argument, uint32_t gpu, const struct keeper_memory_sum *sum),
+			  uint64_t argument);
 
 #endif

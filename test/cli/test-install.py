@@ -131,7 +131,7 @@ def completion():
         def complete(*words):
             return set(run("bash", "-c", COMPLETE, "bash", script, vcuda, *words).split())
         check({"run", "vm", "pause", "doctor", "config"} <= complete("vcuda", ""), complete("vcuda", ""))
-        check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set", "init", "xml"}, complete("vcuda", "vm", ""))
+        check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set", "exports", "free", "init", "xml"}, complete("vcuda", "vm", ""))
         check(complete("vcuda", "pa") == {"pause"}, complete("vcuda", "pa"))
         check(complete("vcuda", "config", "") == {"check", "show"}, complete("vcuda", "config", ""))
         options = complete("vcuda", "vm", "run", "--s")

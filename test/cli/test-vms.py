@@ -238,7 +238,7 @@ def setting():
                            ("max-contexts=1\nkill all", "one line"), ("max-pinned=" + "9" * 600, "too long")):
             check(text in vcuda("vm", "set", "one", pair, status=125).stderr, f"{pair}: {text}")
         check(listed()["one"]["quotas"] == quotas, "a refused value was taken")
-    for command in (["vm", "set"], ["vm", "set", "one"], ["vm", "kill"], ["vm", "list", "x"], ["vm", "list", "--reason", "x"], ["top", "x"]):
+    for command in (["vm", "set"], ["vm", "set", "one"], ["vm", "kill"], ["vm", "exports"], ["vm", "free"], ["vm", "list", "x"], ["vm", "list", "--reason", "x"], ["top", "x"]):
         check("usage:" in vcuda(*command, status=125).stderr, command)
     for command in (["vm", "list", "--help"], ["vm", "kill", "--help"], ["top", "--help"]):
         check("usage:" in vcuda(*command).stdout, command)

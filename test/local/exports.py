@@ -106,6 +106,35 @@ def counted(control):
     return count
 
 
+def kept(d, control):
+    r = vcuda("vm", "exports", "--json", "--control", control, str(d.pid))
+    check(r.returncode == 0, r.stderr)
+    return json.loads(r.stdout)["exports"]
+
+
+def freed(d, env, control):
+    """The operator frees what only descriptors hold."""
+    p = start(env, "counted")
+    check(p.stdout.readline() == "next?\n", "the exporter does not come so far")
+    wait_until(lambda: counted(control) == MEMORY and kept(d, control), "something else counts")
+    user = os.getuid()
+    part, = kept(d, control)
+    check(part["count"] > 0 and part == {"kind": "local", "user": user, "gpu": 0, "count": part["count"], "memory": MEMORY}, f"{part}")
+    check(json.loads(vcuda("vm", "list", "--json", "--control", control).stdout)[0]["exports"] == [part], "vm list")
+    top = vcuda("top", "--once", "--control", control).stdout
+    check(f"only descriptors hold {part['count']} exports of user {user}, 64M of GPU 0" in top, top)
+    table = vcuda("vm", "exports", "--control", control, str(d.pid)).stdout.split()
+    check(table == ["GUEST", "GPU", "EXPORTS", "MEMORY", "user", str(user), "0", str(part["count"]), "64M"], f"{table}")
+    check(vcuda("vm", "free", "--control", control, str(d.pid), str(user + 1)).stdout == "freeing 0\n", "another user's")
+    check(vcuda("vm", "free", "--control", control, str(d.pid), "nobody").returncode == 125, "no number")
+    r = vcuda("vm", "free", "--reason", "a test", "--control", control, str(d.pid), str(user))
+    check(r.stdout == f"freeing {part['count']}\n", f"{r.stdout}{r.stderr}")
+    wait_until(lambda: device_memory(control) == 0, "the memory counts on")
+    check(kept(d, control) == [], "it is listed on")
+    os.killpg(p.pid, signal.SIGKILL)
+    p.wait()
+
+
 def exports_counted():
     """What descriptors alone hold counts as the guest's device memory, until the last one is closed."""
     with tempfile.TemporaryDirectory() as directory:
@@ -126,6 +155,7 @@ def exports_counted():
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
             wait_until(lambda: device_memory(control) == 0, "a killed process's descriptor holds memory")
+            freed(d, env, control)
 
 
 def exports_limited():

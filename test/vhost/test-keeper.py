@@ -339,6 +339,63 @@ class Keeping(Case):
         new, = self.keepers()
         self.assertNotEqual(new, keeper)
 
+    def exports(self):
+        """What `status` says that descriptors alone hold."""
+        return [{key: value if key == 'kind' else int(value) for key, value in words.items()}
+                for words in self.daemon.status()['exports']]
+
+    def test_the_operator_frees_what_is_kept(self):
+        """Only that whose worker has ended, and only of the guest that the operator names."""
+        worker, connection, key = self.offering(100 * MIB)
+        fds = [connection.descriptor(key) for _ in range(2)]
+        other, alive, living = self.offering(10 * MIB)
+        held = alive.descriptor(living)
+        self.assertEqual(self.daemon.ask('free all'), ['ok', 'freeing 0'])
+        pool = connection.offer(0, what=POOL, cost=0)[1]
+        part = connection.offer(MIB, pool, POOL_MEMORY)[1]
+        fds.append(connection.descriptor(pool))
+        self.assertEqual(self.exports(), [])
+        self.end_worker(worker, connection)
+        self.uses(111 * MIB)
+        kept = {'kind': 'local', 'uid': os.getuid(), 'gpu': 0, 'count': 3, 'memory': 101 * MIB}
+        self.assertEqual(self.exports(), [kept])
+        for nobody in 'vm', str(os.getuid() + 1):
+            self.assertEqual(self.daemon.ask(f'free {nobody}'), ['ok', 'freeing 0'])
+        for bad in '', ' x', ' -1', ' 4294967296':
+            self.assertEqual(self.daemon.ask('free' + bad), ['error give vm, the number of a user, or all'])
+        self.assertEqual(self.exports(), [kept])
+        imported = alive.ask(TAKE_ENTRY, key)[2]
+        self.assertEqual(self.daemon.ask(f'free {os.getuid()} for a test'), ['ok', 'freeing 3'])
+        self.uses(10 * MIB)
+        self.assertEqual(self.exports(), [])
+        self.assertIn(f'what only descriptors hold of user {os.getuid()} (3 exports) is freed by user {os.getuid()} of the '
+                      'host: for a test', self.daemon.log())
+        self.assertEqual([alive.ask(TAKE_ENTRY, gone)[0] for gone in (key, pool, part)], 3 * [-errno.ENOENT])
+        self.assertEqual(os.fstat(imported).st_size, 100 * MIB)
+        # The descriptors are still there, and their ends harm nothing.
+        self.assertEqual(alive.descriptor(key), -errno.ENOENT)
+        for fd in fds:
+            os.close(fd)
+        self.end_worker(other, alive)
+        self.uses(10 * MIB)
+        os.close(held)
+        self.uses(0)
+        self.assertTrue(wait(lambda: not self.keepers()))
+
+    def test_the_operator_frees_behind_a_slow_keeper(self):
+        worker, connection, key = self.offering(MIB)
+        fd = connection.descriptor(key)
+        self.end_worker(worker, connection)
+        self.assertTrue(wait(self.exports), 'the keeper says nothing')
+        keeper, = self.keepers()
+        os.kill(keeper, signal.SIGSTOP)
+        for _ in range(2000):
+            self.assertEqual(self.daemon.ask('free all'), ['ok', 'freeing 1'])
+        self.assertEqual(self.used(), MIB)
+        os.kill(keeper, signal.SIGCONT)
+        self.uses(0)
+        os.close(fd)
+
     def test_it_ends_when_it_keeps_nothing(self):
         worker, connection, key = self.offering(MIB)
         fd = connection.descriptor(key)
@@ -427,6 +484,18 @@ class OfTheVM(Case):
         self.assertEqual(self.request(DROP, key), 0)
         self.assertEqual(self.used(), 100 * MIB)
         self.assertEqual(self.request(DROP, key), 0)
+        self.uses(0)
+        self.assertEqual(self.request(DROP, key), -errno.ENOENT)
+
+    def test_the_operator_frees_what_files_hold(self):
+        head, connection, key = self.of_vm(MIB)
+        for _ in range(2):
+            self.assertEqual(self.request(HOLD, key), 0)
+        self.end_context(head, connection)
+        self.assertTrue(wait(lambda: self.daemon.status()['exports']), 'the keeper says nothing')
+        words, = self.daemon.status()['exports']
+        self.assertEqual(words, {'kind': 'vm', 'gpu': '0', 'count': '1', 'memory': str(MIB)})
+        self.assertEqual(self.daemon.ask('free vm'), ['ok', 'freeing 1'])
         self.uses(0)
         self.assertEqual(self.request(DROP, key), -errno.ENOENT)
 

@@ -173,6 +173,20 @@ class OnGpu(Case):
         self.say(GO_OUT)
         self.assertEqual(self.hear(), (OUT, 0))
 
+    def test_the_operator_frees_the_memory(self):
+        a = self.has(8 * MIB)
+        connection = puppet.Connection(a)
+        fd = connection.descriptor(connection.offer(8 * MIB)[1])
+        self.end_worker(a, connection)
+        self.say(GO_OUT)
+        self.assertEqual(self.hear(), (STAYS, 0))
+        self.assertTrue(vmm.wait(lambda: self.daemon.status()['exports']), 'the keeper says nothing')
+        self.assertEqual(self.daemon.ask('free all'), ['ok', 'freeing 1'])
+        self.assertTrue(vmm.wait(lambda: self.daemon.quota('max-device-memory')[0] == 0))
+        self.say(GO_OUT)
+        self.assertEqual(self.hear(), (OUT, 0))
+        os.close(fd)
+
 
 if __name__ == '__main__':
     vmm.main()

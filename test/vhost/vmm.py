@@ -114,12 +114,12 @@ class Daemon:
         return answer.decode().splitlines()
 
     def status(self):
-        """The lines of a status by key; of quotas and processes a list of their words."""
+        """The lines of a status by key; of quotas, processes and exports a list of their words."""
         lines = self.ask('status')
         assert lines[0] == 'ok', lines
-        status = {'quota': [], 'process': []}
+        status = {'quota': [], 'process': [], 'exports': []}
         for key, _, value in (line.partition(' ') for line in lines[1:]):
-            if key in ('quota', 'process'):
+            if key in ('quota', 'process', 'exports'):
                 status[key].append(dict(word.split('=') for word in value.split()))
             else:
                 status[key] = value

@@ -37,12 +37,13 @@ struct keeper {
 	int fd;                   /* -1: it serves nobody any more, and what it has counts until it is gone */
 	struct vcuda_list asked;  /* struct daemon_keeper_request, in the order of the answers */
 	struct vcuda_list unsent; /* struct daemon_keeper_message */
-	struct daemon_keeper_message limit;
+	struct daemon_keeper_message limit, free;
 	struct vcuda_list accounts;
-	uint64_t said[VCUDA_LEDGER_GPUS]; /* bytes that no worker has */
-	uint64_t kept[VCUDA_LEDGER_GPUS]; /* what counts of that */
-	bool is_killed;                   /* by vcudad */
-	bool refused;                     /* the log has said so since something was freed */
+	uint64_t said[VCUDA_LEDGER_GPUS];  /* bytes that no worker has */
+	uint64_t count[VCUDA_LEDGER_GPUS]; /* of their allocations and pools */
+	uint64_t kept[VCUDA_LEDGER_GPUS];  /* what counts of that */
+	bool is_killed;                    /* by vcudad */
+	bool refused;                      /* the log has said so since something was freed */
 };
 
 static struct {
@@ -205,6 +206,7 @@ static void keep(struct keeper *k, const struct vcuda_keeper_message *m)
 	if (is_less)
 		k->refused = false;
 	k->said[m->device] = m->bytes < MOST_BYTES ? m->bytes : MOST_BYTES;
+	k->count[m->device] = m->count;
 	if (!m->account)
 		count_kept(k);
 	if (!m->account && is_less)
@@ -335,6 +337,8 @@ static struct keeper *start(uint64_t guest)
 		vcuda_list_init(&k->unsent);
 		vcuda_list_init(&k->limit.entry);
 		k->limit.m.type = VCUDA_KEEPER_LIMIT;
+		vcuda_list_init(&k->free.entry);
+		k->free.m.type = VCUDA_KEEPER_FREE;
 		vcuda_list_init(&k->accounts);
 		status = start_process(k);
 	}
@@ -498,6 +502,47 @@ void daemon_keepers_refresh(void)
 			post(k, &k->limit);
 	}
 	count_all_kept();
+}
+
+void daemon_keepers_each_export(void (*call)(const struct daemon_keeper_exports *exports, void *argument),
+				void *argument)
+{
+	vcuda_list_for_each (node, &all.keepers) {
+		const struct keeper *k = container_of(node, struct keeper, entry);
+		struct daemon_keeper_exports e = {.guest = k->guest};
+
+		for (e.gpu = 0; e.gpu < VCUDA_LEDGER_GPUS; e.gpu++) {
+			e.count = k->count[e.gpu];
+			e.bytes = k->kept[e.gpu];
+			if (e.count || e.bytes)
+				call(&e, argument);
+		}
+	}
+}
+
+static uint64_t free_kept(struct keeper *k)
+{
+	uint64_t count = 0;
+
+	for (unsigned int gpu = 0; gpu < VCUDA_LEDGER_GPUS; gpu++)
+		count += k->count[gpu];
+	/* A request that waits to be sent does for this one too. */
+	if (vcuda_list_empty(&k->free.entry))
+		post(k, &k->free);
+	return count;
+}
+
+uint64_t daemon_keepers_free(const uint64_t *guest)
+{
+	uint64_t count = 0;
+
+	vcuda_list_for_each (node, &all.keepers) {
+		struct keeper *k = container_of(node, struct keeper, entry);
+
+		if (k->fd >= 0 && (!guest || k->guest == *guest))
+			count += free_kept(k);
+	}
+	return count;
 }
 
 bool daemon_keepers_run(void)

@@ -31,6 +31,23 @@ void daemon_keepers_refresh(void);
 /* Whether there is one: something may be kept that no client has. */
 bool daemon_keepers_run(void);
 
+/* What descriptors alone hold of one guest on one GPU. */
+struct daemon_keeper_exports {
+	uint64_t guest;
+	unsigned int gpu;
+	uint64_t count, bytes; /* allocations and pools, as the keeper says; and what counts of their memory */
+};
+
+/* Calls with each that is not empty. There may be several of a guest and GPU, while a keeper ends. */
+void daemon_keepers_each_export(void (*call)(const struct daemon_keeper_exports *exports, void *argument),
+				void *argument);
+
+/*
+ * Has what descriptors alone hold freed, of that guest, or of all guests (NULL). Descriptors of it hold nothing from
+ * then on. The keepers do it later; what they have counts until then. Returns how many allocations and pools that are.
+ */
+uint64_t daemon_keepers_free(const uint64_t *guest);
+
 /* The guest is gone: so is what was kept of it, and its workers, which are being ended, have nothing kept any more. */
 void daemon_keeper_forget(uint64_t guest);
 
