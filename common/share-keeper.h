@@ -54,7 +54,8 @@ enum vcuda_keeper_type {
 	VCUDA_KEEPER_RESIZE,
 	/* The reply has the entry of `key` as it was offered. */
 	VCUDA_KEEPER_TAKE,
-	/* The reply has {pipe}, which holds the entry. The handle is in the pipe, and is never read from it. */
+	/* The reply has {pipe}, which holds the entry. The handle is in the pipe, and is never read from it. -EPERM:
+	 * the guest is a VM. */
 	VCUDA_KEEPER_DESCRIPTOR,
 };
 

@@ -30,6 +30,7 @@ struct worker {
 };
 
 static int loop;
+static bool is_local; /* the guest; else it is a VM */
 static struct vcuda_list workers = VCUDA_LIST_INIT(workers);
 
 bool keeper_watch(struct keeper_source *source, uint32_t events)
@@ -135,6 +136,9 @@ static int serve(struct worker *w, struct vcuda_keeper_message *m, int fd, int *
 			*answer = keeper_describe(e, m);
 		return e ? 0 : -ENOENT;
 	case VCUDA_KEEPER_DESCRIPTOR:
+		/* A VM's descriptors are files of its driver. */
+		if (!is_local)
+			return -EPERM;
 		*given = true;
 		return note_refusal(keeper_make_descriptor(keeper_find(m->key), answer));
 	default:
@@ -245,13 +249,19 @@ static bool is_needed(void)
 	       recv(VCUDA_KEEPER_FD, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Nothing is read from a peer before. */
-static bool enter_sandbox(int argc, char **argv)
+static bool parse(int argc, char **argv)
 {
-	if (argc != 3 || strcmp(argv[1], "--sandbox") || !sandbox_choose(argv[2])) {
-		vcuda_log("usage: vcuda-keeper --sandbox MODE (vcudad starts it)");
-		return false;
-	}
+	is_local = argc == 4 && !strcmp(argv[3], "local");
+	if (argc == 4 && !strcmp(argv[1], "--sandbox") && sandbox_choose(argv[2]) &&
+	    (is_local || !strcmp(argv[3], "vm")))
+		return true;
+	vcuda_log("usage: vcuda-keeper --sandbox MODE local|vm (vcudad starts it)");
+	return false;
+}
+
+/* Nothing is read from a peer before. */
+static bool enter_sandbox(void)
+{
 	return sandbox_enter(NULL) && sandbox_close(SANDBOX_KEEPER);
 }
 
@@ -262,12 +272,14 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (!parse(argc, argv))
+		return 1;
 	loop = epoll_create1(EPOLL_CLOEXEC);
 	if (loop < 0 || !keeper_watch(&vcudad, EPOLLIN)) {
 		vcuda_log("cannot start: %s", strerror(errno));
 		return 1;
 	}
-	if (!enter_sandbox(argc, argv))
+	if (!enter_sandbox())
 		return 1;
 	/* vcudad starts another one where a worker asks. */
 	do

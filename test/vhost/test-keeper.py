@@ -499,6 +499,13 @@ class OfTheVM(Case):
         self.uses(0)
         self.assertEqual(self.request(DROP, key), -errno.ENOENT)
 
+    def test_a_worker_gets_no_pipe(self):
+        """Descriptors in the VM are files of its driver. A pipe would hold an entry of which the driver knows nothing."""
+        head, connection, key = self.of_vm(MIB)
+        self.assertEqual(connection.descriptor(key), -errno.EPERM)
+        self.end_context(head, connection)
+        self.uses(0)
+
     def test_a_new_driver_has_no_files(self):
         head, connection, key = self.of_vm(MIB)
         self.assertEqual(self.request(HOLD, key), 0)

@@ -314,7 +314,8 @@ static void kill_process(struct keeper *k)
 
 static int start_process(struct keeper *k)
 {
-	int status = daemon_keeper_process_start(&k->process, all.loop, all.options, &k->fd, ended);
+	int status = daemon_keeper_process_start(&k->process, all.loop, all.options, k->guest != DAEMON_KEEPER_VM,
+						 &k->fd, ended);
 
 	if (status)
 		return status;

@@ -16,10 +16,11 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 	process->ended(process, info);
 }
 
-static int launch(struct daemon_keeper_process *process, const struct daemon_options *options, int socket, int log)
+static int launch(struct daemon_keeper_process *process, const struct daemon_options *options, bool local, int socket,
+		  int log)
 {
 	pid_t pid;
-	int status = daemon_launch_keeper(options, socket, log, &pid);
+	int status = daemon_launch_keeper(options, local, socket, log, &pid);
 
 	if (!status)
 		status = daemon_helper_adopt(&process->helper, pid);
@@ -29,7 +30,7 @@ static int launch(struct daemon_keeper_process *process, const struct daemon_opt
 }
 
 int daemon_keeper_process_start(struct daemon_keeper_process *process, struct daemon_loop *loop,
-				const struct daemon_options *options, int *socket,
+				const struct daemon_options *options, bool local, int *socket,
 				void (*call)(struct daemon_keeper_process *process, const siginfo_t *info))
 {
 	/* Where both numbers are the same the child would lose the descriptor. */
@@ -41,7 +42,7 @@ int daemon_keeper_process_start(struct daemon_keeper_process *process, struct da
 	daemon_helper_init(&process->helper, loop, ended);
 	status = daemon_worker_log_open(&process->log, loop, &log);
 	if (!status) {
-		status = launch(process, options, ends[1], log);
+		status = launch(process, options, local, ends[1], log);
 		close(log);
 		if (status)
 			daemon_worker_log_close(&process->log);

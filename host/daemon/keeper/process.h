@@ -16,11 +16,11 @@ struct daemon_keeper_process {
 };
 
 /*
- * Starts vcuda-keeper (options->keeper). *socket is set to vcudad's end of the connection, which is the caller's. 0 or
- * -errno: nothing runs, and `ended` is not called.
+ * Starts vcuda-keeper (options->keeper) for a local user, or for the VM. *socket is set to vcudad's end of the
+ * connection, which is the caller's. 0 or -errno: nothing runs, and `ended` is not called.
  */
 int daemon_keeper_process_start(struct daemon_keeper_process *process, struct daemon_loop *loop,
-				const struct daemon_options *options, int *socket,
+				const struct daemon_options *options, bool local, int *socket,
 				void (*ended)(struct daemon_keeper_process *process, const siginfo_t *info));
 
 /* Kills the process; `ended` is called later. */

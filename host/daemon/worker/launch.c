@@ -227,9 +227,9 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 	return status;
 }
 
-int daemon_launch_keeper(const struct daemon_options *options, int socket, int log, pid_t *pid)
+int daemon_launch_keeper(const struct daemon_options *options, bool local, int socket, int log, pid_t *pid)
 {
-	char *arguments[] = {"vcuda-keeper", "--sandbox", (char *)options->sandbox, NULL};
+	char *arguments[] = {"vcuda-keeper", "--sandbox", (char *)options->sandbox, local ? "local" : "vm", NULL};
 	struct daemon_worker_group none = {.way = VCUDA_GROUP_NONE};
 	struct launch launch = {.options = options,
 				.group = &none,

@@ -2,6 +2,7 @@
 #ifndef VCUDA_LAUNCH_H
 #define VCUDA_LAUNCH_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "options/options.h"
@@ -21,11 +22,11 @@ int daemon_launch(const struct daemon_options *options, enum daemon_launch_kind 
 		  int mapper, int gate, struct daemon_worker_group *group, pid_t *pid, int *pidfd);
 
 /*
- * Runs the keeper's program as a worker of the VM or of local clients runs: in the view, as its user, on its processors,
+ * Runs the keeper's program, for a local user or the VM, as a worker of that guest runs: in the view, as its user, on its processors,
  * with its environment and `log` as stdout and stderr. `socket`, which is above VCUDA_KEEPER_FD, is its descriptor
  * VCUDA_KEEPER_FD, and there is no other one. 0 or -errno. Both descriptors stay the caller's; *pid is a child to wait
  * for.
  */
-int daemon_launch_keeper(const struct daemon_options *options, int socket, int log, pid_t *pid);
+int daemon_launch_keeper(const struct daemon_options *options, bool local, int socket, int log, pid_t *pid);
 
 #endif
