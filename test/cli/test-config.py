@@ -78,6 +78,41 @@ def mistakes():
     check("no vcudad here" in run(VCUDA, "config", "show", status=125, VCUDA_DAEMON=str(TOP / "vcudad")).stderr, "without vcudad")
 
 
+def owner():
+    """Root's vcudad takes a file that only root can write to; another user's takes what that user gives it."""
+    path = write("web.conf", "max-contexts = 7\n")
+    strange = ((0, 0o664, f"{path}: error: users other than root can write to the file (mode 0664): chmod go-w {path}\n"),
+               (0, 0o602, f"{path}: error: users other than root can write to the file (mode 0602): chmod go-w {path}\n"),
+               (1234, 0o644, f"{path}: error: the file belongs to user 1234, and root's vcudad takes a file of root only: chown root {path}\n"))
+    if os.geteuid():
+        path.chmod(0o666)
+        config("check", path)
+        print("only root's vcudad refuses files")
+        sys.exit(77)
+    link = TOP / "link.conf"
+    link.symlink_to(path)
+    for uid, mode, text in strange:
+        os.chown(path, uid, 0)
+        path.chmod(mode)
+        check(config("check", path, status=1).stderr == text, mode)
+        for arguments in (path,), (f"-{path}",):
+            r = run(vmm.VCUDAD, "--socket", TOP / "socket", "--config", *arguments, status=2)
+            check(r.stderr == text, r.stderr)
+        check(text.replace(str(path), str(link)) == config("check", link, status=1).stderr, "behind a link")
+    for mode in 0o644, 0o600, 0o640:
+        os.chown(path, 0, 1234)
+        path.chmod(mode)
+        config("check", path)
+    TOP.chmod(0o711)
+    path.chmod(0o666)
+    try:
+        ordinary = subprocess.run([vmm.VCUDAD, "--check-config", path], capture_output=True, text=True, check=False, user=1234,
+                                  timeout=vmm.LIMIT)
+    except PermissionError:  # other users may not enter the folder of the build
+        return
+    check(ordinary.returncode == 0, ordinary.stderr)
+
+
 def machine():
     """What this machine lacks is a warning."""
     path = write("web.conf", "swap-directory = /dev/null/swap\nworker = /dev/null/worker\ncontrol = /dev/null/x/control\nvhost-socket = /dev/null/x/socket\n"

@@ -26,45 +26,6 @@ void daemon_config_say(const char *path, unsigned int line, const char *kind, co
 	fputc('\n', stderr);
 }
 
-/* False, with errno: it is another thing. */
-static bool is_file(int fd)
-{
-	struct stat s;
-
-	if (fstat(fd, &s))
-		return false;
-	errno = S_ISDIR(s.st_mode) ? EISDIR : EINVAL;
-	return S_ISREG(s.st_mode);
-}
-
-/* The whole file with a NUL behind it, or NULL with errno. */
-static char *read_whole(const char *path)
-{
-	/* Of a pipe the open does not wait. */
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	FILE *file = fd >= 0 && is_file(fd) ? fdopen(fd, "r") : NULL;
-	char *text = file ? malloc(FILE_MOST + 1) : NULL;
-	size_t length = text ? fread(text, 1, FILE_MOST + 1, file) : 0;
-
-	if (text && (ferror(file) || length > FILE_MOST || memchr(text, 0, length))) {
-		if (!ferror(file))
-			errno = EINVAL;
-		free(text);
-		text = NULL;
-	}
-	if (text) {
-		char *shorter = realloc(text, length + 1);
-
-		text = shorter ? shorter : text;
-		text[length] = '\0';
-	}
-	if (file)
-		fclose(file);
-	else if (fd >= 0)
-		close(fd);
-	return text;
-}
-
 static char *trim(char *text)
 {
 	char *end;
@@ -85,6 +46,77 @@ struct place {
 
 #define mistake(place, ...)                                                                                            \
 	((*(place)->mistakes)++, daemon_config_say((place)->path, (place)->line, "error", __VA_ARGS__))
+
+/* False, with errno: it is another thing. */
+static bool is_file(int fd)
+{
+	struct stat s;
+
+	if (fstat(fd, &s))
+		return false;
+	errno = S_ISDIR(s.st_mode) ? EISDIR : EINVAL;
+	return S_ISREG(s.st_mode);
+}
+
+/* Options name programs and limits: root's vcudad takes them from nobody else. False, having said what to do. */
+static bool is_roots(const struct place *place, int fd)
+{
+	struct stat s;
+
+	if (geteuid() || fstat(fd, &s))
+		return true;
+	if (s.st_uid)
+		mistake(place,
+			"the file belongs to user %u, and root's vcudad takes a file of root only: chown root %s",
+			s.st_uid, place->path);
+	else if (s.st_mode & (S_IWGRP | S_IWOTH))
+		mistake(place, "users other than root can write to the file (mode %04o): chmod go-w %s",
+			s.st_mode & 07777, place->path);
+	else
+		return true;
+	return false;
+}
+
+/* The whole file with a NUL behind it, or NULL with errno. */
+static char *read_all(FILE *file)
+{
+	char *text = malloc(FILE_MOST + 1);
+	size_t length = text ? fread(text, 1, FILE_MOST + 1, file) : 0;
+
+	if (text && (ferror(file) || length > FILE_MOST || memchr(text, 0, length))) {
+		if (!ferror(file))
+			errno = EINVAL;
+		free(text);
+		text = NULL;
+	}
+	if (text) {
+		char *shorter = realloc(text, length + 1);
+
+		text = shorter ? shorter : text;
+		text[length] = '\0';
+	}
+	return text;
+}
+
+/* The same of the file of that place; NULL, having said why. */
+static char *read_whole(const struct place *place)
+{
+	/* Of a pipe the open does not wait. */
+	int fd = open(place->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	FILE *file = fd >= 0 && is_file(fd) ? fdopen(fd, "r") : NULL;
+	char *text = NULL;
+
+	if (!file || is_roots(place, fd)) {
+		text = file ? read_all(file) : NULL;
+		if (!text)
+			mistake(place, "%s", errno == EINVAL ? "no text of at most 1 MiB" : strerror(errno));
+	}
+	if (file)
+		fclose(file);
+	else if (fd >= 0)
+		close(fd);
+	return text;
+}
 
 static void refuse_name(const struct place *place, const char *name)
 {
@@ -126,10 +158,8 @@ void daemon_config_read(struct daemon_config *config, const char *path, struct d
 	struct place place = {.path = path, .mistakes = mistakes};
 	char *rest;
 
-	*config = (struct daemon_config){.text = read_whole(path)};
+	*config = (struct daemon_config){.text = read_whole(&place)};
 	rest = config->text;
-	if (!rest)
-		mistake(&place, "%s", errno == EINVAL ? "no text of at most 1 MiB" : strerror(errno));
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		char *value;
 

@@ -17,7 +17,8 @@ struct daemon_config {
 
 /*
  * Sets `options` by the file, and prints a message for each mistake, which it counts in `mistakes`; an option with a
- * mistake has any value. Not thread-safe.
+ * mistake has any value. A file that users other than root can write to is a mistake where this process is root's. Not
+ * thread-safe.
  */
 void daemon_config_read(struct daemon_config *config, const char *path, struct daemon_options *options,
 			unsigned int *mistakes);
