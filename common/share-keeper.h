@@ -57,6 +57,8 @@ enum vcuda_keeper_type {
 	/* The reply has {pipe}, which holds the entry. The handle is in the pipe, and is never read from it. -EPERM:
 	 * the guest is a VM. */
 	VCUDA_KEEPER_DESCRIPTOR,
+	/* A worker to the keeper: withdraws what the worker's OFFER of the number `count` made. */
+	VCUDA_KEEPER_CANCEL,
 };
 
 struct vcuda_keeper_message {
@@ -69,7 +71,7 @@ struct vcuda_keeper_message {
 	uint32_t has_fd;  /* 1: a descriptor comes with the message */
 	struct vcuda_share_part part;
 	uint64_t bytes; /* OFFER, RESIZE: that the worker counts for it */
-	uint64_t count; /* KEPT */
+	uint64_t count; /* KEPT, CANCEL */
 	uint8_t key[VCUDA_KEEPER_KEY_BYTES];
 	uint8_t tail[VCUDA_SHARE_TAIL_BYTES]; /* of the handle */
 	uint8_t note[VCUDA_SHARE_NOTE_BYTES];

@@ -7,7 +7,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "protocol/ipc/ledger.h"
 
 #define BUCKETS 4096u
@@ -156,6 +155,7 @@ static struct keeper_entry *new_entry(const struct vcuda_keeper_message *m, int 
 	}
 	memcpy(e->offer.note, m->note, sizeof(m->note));
 	e->offer.kind = m->kind;
+	e->offer.account = m->account;
 	e->offer.part = m->part;
 	e->offer.bytes = sane(m->bytes);
 	memcpy(e->offer.tail, m->tail, sizeof(m->tail));
@@ -191,12 +191,11 @@ int keeper_offer(struct keeper_owner *owner, struct vcuda_keeper_message *m, int
 	return 0;
 }
 
-int keeper_withdraw(const struct keeper_owner *owner, const uint8_t *key)
+static int withdraw(struct keeper_owner *owner, struct keeper_entry *e)
 {
-	struct keeper_entry *e = find_own(owner, key);
-
-	if (!e)
-		return -ENOENT;
+	/* The worker may still have the memory mapped. */
+	if (!keeper_memory_share(&e->use, &owner->shared))
+		return -ENOMEM;
 	vcuda_list_remove(&e->of_owner);
 	e->owner = NULL;
 	/* The pool has the memory back. */
@@ -205,6 +204,24 @@ int keeper_withdraw(const struct keeper_owner *owner, const uint8_t *key)
 	else
 		settle(e);
 	return 0;
+}
+
+int keeper_withdraw(struct keeper_owner *owner, const uint8_t *key)
+{
+	struct keeper_entry *e = find_own(owner, key);
+
+	return e ? withdraw(owner, e) : -ENOENT;
+}
+
+int keeper_cancel(struct keeper_owner *owner, uint64_t number)
+{
+	vcuda_list_for_each (node, &owner->entries) {
+		struct keeper_entry *e = container_of(node, struct keeper_entry, of_owner);
+
+		if (e->offer.account == number)
+			return withdraw(owner, e);
+	}
+	return -ENOENT;
 }
 
 int keeper_resize(const struct keeper_owner *owner, const uint8_t *key, uint64_t bytes)
@@ -217,13 +234,16 @@ int keeper_resize(const struct keeper_owner *owner, const uint8_t *key, uint64_t
 	return 0;
 }
 
-int keeper_describe(const struct keeper_entry *e, struct vcuda_keeper_message *m)
+int keeper_describe(const struct keeper_entry *e, struct keeper_owner *owner, struct vcuda_keeper_message *m, int *fd)
 {
+	if (!keeper_memory_share(&e->use, &owner->shared))
+		return -ENOMEM;
 	m->kind = e->offer.kind;
 	m->part = e->offer.part;
 	m->has_fd = e->fd >= 0;
 	memcpy(m->note, e->offer.note, sizeof(m->note));
-	return e->fd;
+	*fd = e->fd;
+	return 0;
 }
 
 void keeper_name(const struct keeper_entry *e, struct vcuda_share_handle *handle)
@@ -288,7 +308,7 @@ void keeper_orphan(struct keeper_owner *owner)
 		e->owner = NULL;
 		settle(e);
 	}
-	keeper_memory_measure();
+	keeper_memory_end_sharing(&owner->shared);
 }
 
 void keeper_end_orphans(void)

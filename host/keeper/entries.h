@@ -5,10 +5,12 @@
 
 #include "common/list.h"
 #include "common/share-keeper.h"
+#include "memory.h"
 
 /* A worker, as long as it is connected. */
 struct keeper_owner {
 	struct vcuda_list entries;
+	struct keeper_shared shared;
 };
 
 struct keeper_entry;
@@ -26,11 +28,16 @@ struct keeper_entry *keeper_find(const uint8_t *key);
 int keeper_offer(struct keeper_owner *owner, struct vcuda_keeper_message *m, int fd);
 
 /* -ENOENT: this owner has no such entry. */
-int keeper_withdraw(const struct keeper_owner *owner, const uint8_t *key);
+int keeper_withdraw(struct keeper_owner *owner, const uint8_t *key);
 int keeper_resize(const struct keeper_owner *owner, const uint8_t *key, uint64_t bytes);
 
-/* Sets kind, part, note and has_fd. The descriptor, or -1, stays the entry's. */
-int keeper_describe(const struct keeper_entry *e, struct vcuda_keeper_message *m);
+/* The same of the entry that came with the offer of that number. */
+int keeper_cancel(struct keeper_owner *owner, uint64_t number);
+
+/*
+ * Sets kind, part, note and has_fd for a worker, and *fd, which stays the entry's, or -1: there is none. 0, or -ENOMEM.
+ */
+int keeper_describe(const struct keeper_entry *e, struct keeper_owner *owner, struct vcuda_keeper_message *m, int *fd);
 
 /* The handle of the guest's. */
 void keeper_name(const struct keeper_entry *e, struct vcuda_share_handle *handle);

@@ -18,7 +18,6 @@
 #include "entries.h"
 #include "host/sandbox/sandbox.h"
 #include "loop.h"
-#include "memory.h"
 
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-keeper", .with_pid = true};
 
@@ -128,13 +127,13 @@ static int serve(struct worker *w, struct vcuda_keeper_message *m, int fd, int *
 	switch (m->type) {
 	case VCUDA_KEEPER_WITHDRAW:
 		return keeper_withdraw(&w->owner, m->key);
+	case VCUDA_KEEPER_CANCEL:
+		return keeper_cancel(&w->owner, m->count);
 	case VCUDA_KEEPER_RESIZE:
 		return keeper_resize(&w->owner, m->key, m->bytes);
 	case VCUDA_KEEPER_TAKE:
 		e = keeper_find(m->key);
-		if (e)
-			*answer = keeper_describe(e, m);
-		return e ? 0 : -ENOENT;
+		return e ? keeper_describe(e, &w->owner, m, answer) : -ENOENT;
 	case VCUDA_KEEPER_DESCRIPTOR:
 		/* A VM's descriptors are files of its driver. */
 		if (!is_local)
@@ -182,6 +181,7 @@ static bool add_worker(int fd, uint64_t account)
 		return false;
 	*w = (struct worker){.source = {.fd = fd, .ready = worker_ready}, .account = account};
 	vcuda_list_init(&w->owner.entries);
+	vcuda_list_init(&w->owner.shared.files);
 	if (keeper_watch(&w->source, EPOLLIN)) {
 		vcuda_list_add(&w->entry, &workers);
 		return true;

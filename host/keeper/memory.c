@@ -10,8 +10,9 @@
 #define BLOCK 512 /* of st_blocks */
 
 struct keeper_memory {
-	struct vcuda_list in_bucket, counted;
-	struct vcuda_list uses; /* that count */
+	struct vcuda_list in_bucket;
+	struct vcuda_list uses;    /* that count */
+	struct vcuda_list sharers; /* struct sharer */
 	unsigned int references;
 	bool is_file;
 	dev_t device;
@@ -21,8 +22,14 @@ struct keeper_memory {
 	uint64_t bytes; /* in the sum */
 };
 
+/* A worker that may write to a file. */
+struct sharer {
+	struct vcuda_list of_worker, of_memory;
+	const struct keeper_shared *worker;
+	struct keeper_memory *memory;
+};
+
 static struct vcuda_list buckets[BUCKETS];
-static struct vcuda_list counted = VCUDA_LIST_INIT(counted);
 static struct keeper_memory_sum sums[VCUDA_LEDGER_GPUS], reported[VCUDA_LEDGER_GPUS];
 
 static struct vcuda_list *bucket_of(ino_t inode)
@@ -55,8 +62,8 @@ static struct keeper_memory *new_memory(const struct stat *file, uint32_t gpu)
 		return NULL;
 	m->gpu = gpu;
 	vcuda_list_init(&m->in_bucket);
-	vcuda_list_init(&m->counted);
 	vcuda_list_init(&m->uses);
+	vcuda_list_init(&m->sharers);
 	if (!file)
 		return m;
 	m->is_file = true;
@@ -106,10 +113,8 @@ void keeper_memory_count(struct keeper_use *use, uint64_t bytes)
 {
 	struct keeper_memory *m = use->memory;
 
-	if (vcuda_list_empty(&m->uses)) {
+	if (vcuda_list_empty(&m->uses))
 		m->least = 0;
-		vcuda_list_add(&m->counted, &counted);
-	}
 	if (vcuda_list_empty(&use->entry)) {
 		vcuda_list_add(&use->entry, &m->uses);
 		sums[m->gpu].uses++;
@@ -117,6 +122,13 @@ void keeper_memory_count(struct keeper_use *use, uint64_t bytes)
 	if (bytes > m->least)
 		m->least = bytes;
 	update(m);
+}
+
+static void forget(struct sharer *sharer)
+{
+	vcuda_list_remove(&sharer->of_worker);
+	vcuda_list_remove(&sharer->of_memory);
+	free(sharer);
 }
 
 void keeper_memory_close(struct keeper_use *use)
@@ -127,18 +139,47 @@ void keeper_memory_close(struct keeper_use *use)
 		sums[m->gpu].uses--;
 	vcuda_list_remove(&use->entry);
 	update(m);
-	if (vcuda_list_empty(&m->uses))
-		vcuda_list_remove(&m->counted);
 	if (--m->references)
 		return;
+	while (!vcuda_list_empty(&m->sharers))
+		forget(vcuda_list_first(&m->sharers, struct sharer, of_memory));
 	vcuda_list_remove(&m->in_bucket);
 	free(m);
 }
 
-void keeper_memory_measure(void)
+/* A file has few sharers, and a worker may share many files. */
+static bool is_shared(const struct keeper_memory *m, const struct keeper_shared *worker)
 {
-	vcuda_list_for_each (node, &counted)
-		update(container_of(node, struct keeper_memory, counted));
+	vcuda_list_for_each (node, &m->sharers)
+		if (container_of(node, struct sharer, of_memory)->worker == worker)
+			return true;
+	return false;
+}
+
+bool keeper_memory_share(const struct keeper_use *use, struct keeper_shared *worker)
+{
+	struct sharer *sharer;
+
+	if (!use->memory->is_file || is_shared(use->memory, worker))
+		return true;
+	sharer = calloc(1, sizeof(*sharer));
+	if (!sharer)
+		return false;
+	sharer->worker = worker;
+	sharer->memory = use->memory;
+	vcuda_list_add(&sharer->of_worker, &worker->files);
+	vcuda_list_add(&sharer->of_memory, &use->memory->sharers);
+	return true;
+}
+
+void keeper_memory_end_sharing(struct keeper_shared *worker)
+{
+	while (!vcuda_list_empty(&worker->files)) {
+		struct sharer *sharer = vcuda_list_first(&worker->files, struct sharer, of_worker);
+
+		update(sharer->memory);
+		forget(sharer);
+	}
 }
 
 static bool is_same(const struct keeper_memory_sum *a, const struct keeper_memory_sum *b)

@@ -30,8 +30,16 @@ void keeper_memory_close(struct keeper_use *use);
 /* The use counts from now on, once, with at least so many bytes. */
 void keeper_memory_count(struct keeper_use *use, uint64_t bytes);
 
-/* Files may have grown since they began to count. */
-void keeper_memory_measure(void);
+/* Files that a worker may write to beside its own entries. */
+struct keeper_shared {
+	struct vcuda_list files;
+};
+
+/* Notes that the worker may write to the use's file from now on. False: no memory. */
+bool keeper_memory_share(const struct keeper_use *use, struct keeper_shared *worker);
+
+/* The worker is gone. Its files may have grown, and are measured. */
+void keeper_memory_end_sharing(struct keeper_shared *worker);
 
 /* Of one GPU. */
 struct keeper_memory_sum {

@@ -17,7 +17,7 @@ MESSAGE = struct.Struct('<IIQQ')  # struct vcuda_ledger_message
 GATE = struct.Struct('<IIII')  # struct vcuda_gate_message
 
 KEEPER = 8  # VCUDA_LEDGER_KEEPER
-OFFER, WITHDRAW, RESIZE, TAKE_ENTRY, DESCRIPTOR = range(10, 15)  # enum vcuda_keeper_type
+OFFER, WITHDRAW, RESIZE, TAKE_ENTRY, DESCRIPTOR, CANCEL = range(10, 16)  # enum vcuda_keeper_type
 ALLOCATION, POOL, POOL_MEMORY = 3, 9, 10  # enum vcuda_share_kind
 KEPT = struct.Struct('<IiIIQIIQQQQ16s24s64s')  # struct vcuda_keeper_message
 NO_KEY = bytes(16)
@@ -89,10 +89,10 @@ class Connection:
         assert self.socket, 'there is no connection'
         self.socket.settimeout(vmm.LIMIT)
 
-    def ask(self, kind, key=NO_KEY, what=0, length=0, cost=0, fd=None, device=0, has_fd=None):
+    def ask(self, kind, key=NO_KEY, what=0, length=0, cost=0, fd=None, device=0, has_fd=None, number=0, count=0):
         """(status, key, descriptor or None)"""
         has_fd = fd is not None if has_fd is None else has_fd
-        message = KEPT.pack(kind, 0, what, device, 0, 0, has_fd, 0, length, cost % (1 << 64), 0, key, b'tail', b'note')
+        message = KEPT.pack(kind, 0, what, device, number, 0, has_fd, 0, length, cost % (1 << 64), count, key, b'tail', b'note')
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))] if fd is not None else []
         self.socket.sendmsg([message], rights)
         data, control, _, _ = self.socket.recvmsg(1000, socket.CMSG_SPACE(8))

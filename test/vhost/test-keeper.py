@@ -10,7 +10,7 @@ import struct
 
 import puppet
 import vmm
-from puppet import ALLOCATION, GIVE, MIB, OFFER, POOL, POOL_MEMORY, RESIZE, SYNC, TAKE, TAKE_ENTRY, WITHDRAW, Connection, connect
+from puppet import ALLOCATION, CANCEL, GIVE, MIB, OFFER, POOL, POOL_MEMORY, RESIZE, SYNC, TAKE, TAKE_ENTRY, WITHDRAW, Connection, connect
 from vmm import CREATE, DESTROY, wait
 
 HOLD, DROP = 7, 8  # VCUDA_CTL_*
@@ -241,21 +241,60 @@ class Keeping(Case):
         self.uses(0)
 
     def test_a_file_that_grows(self):
-        """What another worker has written into it meanwhile counts once that worker has ended."""
+        """What another worker has written into it meanwhile counts once that worker has ended, and no worker else."""
         worker, connection, _ = self.offering(MIB)
         file = os.memfd_create('sparse')
         os.ftruncate(file, 64 * MIB)
-        fd = connection.descriptor(connection.offer(4096, fd=file, cost=0)[1])
-        other = self.worker()
-        importer = self.connection(other)
+        key = connection.offer(4096, fd=file, cost=0)[1]
+        fd = connection.descriptor(key)
+        importers = [self.worker() for _ in range(3)]
+        importer, other, last = [self.connection(one) for one in importers]
+        for connected in importer, importer, last:
+            os.close(connected.ask(TAKE_ENTRY, key)[2])
         self.end_worker(worker, connection)
         self.uses(0)
         os.pwrite(file, bytes(64 * MIB), 0)
-        self.end_worker(other, importer)
+        status, own = other.offer(4096)
+        self.assertEqual(status, 0)
+        self.end_worker(importers[1], other)
+        self.assertTrue(wait(lambda: last.ask(TAKE_ENTRY, own)[0] == -errno.ENOENT), 'the keeper does not hear of the end')
+        self.assertEqual(self.used(), 0)
+        self.end_worker(importers[0], importer)
         self.uses(64 * MIB)
         os.close(file)
         os.close(fd)
         self.uses(0)
+        self.end_worker(importers[2], last)
+        self.uses(0)
+
+    def test_a_file_that_grows_after_its_withdrawal(self):
+        """Its worker may have it mapped."""
+        worker, connection, key = self.offering(MIB)
+        file = os.memfd_create('sparse')
+        os.ftruncate(file, 64 * MIB)
+        key = connection.offer(4096, fd=file, cost=0)[1]
+        fd = connection.descriptor(key)
+        self.assertEqual(connection.ask(WITHDRAW, key)[0], 0)
+        os.pwrite(file, bytes(64 * MIB), 0)
+        os.close(file)
+        self.end_worker(worker, connection)
+        self.uses(64 * MIB)
+        os.close(fd)
+        self.uses(0)
+
+    def test_an_offer_that_is_cancelled(self):
+        """A worker that has not waited for the answer knows no key."""
+        _, connection, key = self.offering(MIB)
+        other = self.connection(self.worker())
+        file = os.memfd_create('offered')
+        status, late, _ = connection.ask(OFFER, what=ALLOCATION, length=4096, fd=file, number=7)
+        self.assertEqual(status, 0)
+        os.close(file)
+        self.assertEqual(other.ask(CANCEL, count=7)[0], -errno.ENOENT)
+        self.assertEqual(connection.ask(CANCEL, count=6)[0], -errno.ENOENT)
+        self.assertEqual(connection.ask(CANCEL, count=7)[0], 0)
+        self.assertEqual(connection.ask(CANCEL, count=7)[0], -errno.ENOENT)
+        self.assertEqual([other.ask(TAKE_ENTRY, one)[0] for one in (late, key)], [-errno.ENOENT, 0])
 
     def test_a_slow_keeper(self):
         """All that the worker had counts until the keeper has said what descriptors hold of that."""

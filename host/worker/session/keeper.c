@@ -11,8 +11,10 @@
 #include "common/log.h"
 #include "session/ledger.h"
 
-/* A keeper answers at once, unless a descriptor that it has closed waits for somebody. */
+/* A keeper answers at once, unless a descriptor that it has closed waits for its owner. Less for a test. */
+#ifndef PATIENCE_S
 #define PATIENCE_S 60
+#endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int connection = -1;
@@ -35,7 +37,7 @@ static void connect_keeper(void)
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
-/* Receives the reply to request `number`. Those before it came late, and nobody waits for them any more. */
+/* Receives the reply to request `number`. Those before it came late, and no call waits for them any more. */
 static int receive(uint64_t number, struct vcuda_keeper_message *reply, int *answer)
 {
 	int status;
@@ -48,20 +50,32 @@ static int receive(uint64_t number, struct vcuda_keeper_message *reply, int *ans
 	return status;
 }
 
+/* No call knows the key of what a late reply says is kept. The reply to this is a late one too. */
+static void cancel(uint64_t number)
+{
+	const struct vcuda_keeper_message m = {.type = VCUDA_KEEPER_CANCEL, .account = ++requests, .count = number};
+
+	vcuda_keeper_send(connection, &m, -1, MSG_DONTWAIT);
+}
+
 /* 1: the reply is in *m; 0: the keeper is gone; -errno. */
 static int exchange(struct vcuda_keeper_message *m, int fd, int *answer)
 {
 	struct vcuda_keeper_message reply;
+	bool is_sent;
 	int status;
 
 	m->account = ++requests;
 	status = vcuda_keeper_send(connection, m, fd, 0);
+	is_sent = !status;
 	/* Too many descriptors of the user are on their way. */
 	if (status == -ETOOMANYREFS)
 		return -ENOMEM;
 	if (!status)
 		status = receive(requests, &reply, answer);
 	if (status == -EAGAIN) {
+		if (is_sent && m->type == VCUDA_KEEPER_OFFER)
+			cancel(m->account);
 		vcuda_log("vcuda-keeper does not answer within %d s: exported memory cannot be kept", PATIENCE_S);
 		return -ETIMEDOUT;
 	}
