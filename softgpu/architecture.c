@@ -59,6 +59,16 @@ unsigned softgpu_architecture_reserved_shared(unsigned number)
 	return number >= 80 ? 1024 : 0;
 }
 
+unsigned softgpu_architecture_shared_unit(unsigned number)
+{
+	return number >= 80 ? 128 : 256;
+}
+
+unsigned softgpu_architecture_parts(unsigned number)
+{
+	return number == 60 ? 2 : 4;
+}
+
 static unsigned present_name(const struct softgpu_architecture *a)
 {
 	return a->renamed ? a->renamed : a->number;

@@ -41,6 +41,12 @@ const struct softgpu_limits *softgpu_architecture_limits(unsigned number);
 /* Bytes of shared memory that each block takes beside its own. */
 unsigned softgpu_architecture_reserved_shared(unsigned number);
 
+/* Bytes of shared memory that blocks are given at a time. */
+unsigned softgpu_architecture_shared_unit(unsigned number);
+
+/* Parts of a multiprocessor, each with its own warps and registers. */
+unsigned softgpu_architecture_parts(unsigned number);
+
 /* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Neither need be known. */
 bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix);
 

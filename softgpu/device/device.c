@@ -140,6 +140,8 @@ static void set_limits(void)
 	device.most_shared = (size_t)limits->block_shared_kib << 10;
 	device.sm_shared = (size_t)limits->shared_kib << 10;
 	device.reserved_shared = softgpu_architecture_reserved_shared(device.architecture);
+	device.shared_unit = softgpu_architecture_shared_unit(device.architecture);
+	device.sm_parts = softgpu_architecture_parts(device.architecture);
 	device.sm_threads = limits->threads;
 	device.sm_blocks = limits->blocks;
 	device.sm_registers = (unsigned int)limits->registers_k << 10;

@@ -55,7 +55,9 @@ struct softgpu_device {
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
 	/* Bytes of shared memory of a block that asks for it, of a multiprocessor, and taken by each block beside. */
 	size_t most_shared, sm_shared, reserved_shared;
+	size_t shared_unit; /* bytes that blocks are given at a time */
 	unsigned int sm_threads, sm_blocks, sm_registers, block_registers;
+	unsigned int sm_parts; /* with registers of their own */
 	int clock_khz;        /* 0: not known */
 	int cache_bytes;      /* the largest cache */
 	uint64_t time_limit_ns; /* of a kernel; 0: none */

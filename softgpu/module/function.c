@@ -6,6 +6,17 @@
 #include "module/module.h"
 #include "device/registry.h"
 
+/* Directives win. Without any, the largest block fits a multiprocessor. */
+static unsigned int count_registers(const struct CUmod_st *m, const struct ptx_kernel_info *info)
+{
+	unsigned int most = softgpu_device()->block_registers / SOFTGPU_MAX_THREADS_PER_BLOCK, wanted;
+
+	if (info->is_bounded)
+		return info->registers;
+	wanted = softgpu_register_bound(m->program.max_registers, info->registers);
+	return wanted < most ? wanted : most;
+}
+
 CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
 {
 	struct ptx_kernel *kernel = softgpu_program_kernel(&m->program, name);
@@ -31,8 +42,7 @@ CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CU
 	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
 				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
 				 : 0;
-	f->registers = f->info->is_bounded ? f->info->registers
-					   : softgpu_register_bound(m->program.max_registers, f->info->registers);
+	f->registers = count_registers(m, f->info);
 	f->carveout = -1;
 	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION)) {
 		free(f);
@@ -216,19 +226,38 @@ static size_t blocks_by_memory(const struct CUfunc_st *f, unsigned int threads, 
 	return own <= part / most ? most : own < part ? part / own : 1;
 }
 
+static size_t round_up(size_t value, size_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+/*
+ * A warp has registers of one part of the multiprocessor, in steps of 256. Hardware compares a block with the limit as
+ * if it had as many warps in each of four parts.
+ */
+static size_t blocks_by_registers(const struct CUfunc_st *f, size_t warps)
+{
+	const struct softgpu_device *d = softgpu_device();
+	size_t each = round_up((size_t)SOFTGPU_WARP * (f->registers ? f->registers : 1), 256);
+
+	if (each * round_up(warps, 4) > d->block_registers)
+		return 0;
+	return d->sm_registers / d->sm_parts / each * d->sm_parts / warps;
+}
+
 /* Blocks by what the attributes promise of a multiprocessor: threads in whole warps, registers, shared memory. */
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
 	const struct softgpu_device *d = softgpu_device();
 	size_t warps = (threads + SOFTGPU_WARP - 1) / SOFTGPU_WARP, shared = f->info->static_shared + dynamic;
-	size_t registers = warps * SOFTGPU_WARP * (f->registers ? f->registers : 1);
+	size_t taken = round_up(shared + d->reserved_shared, d->shared_unit);
 	size_t blocks = least(d->sm_blocks, d->sm_threads / (warps * SOFTGPU_WARP));
 
 	if (threads > max_threads(f) || shared > d->most_shared)
 		return 0;
 	blocks = least(blocks, blocks_by_memory(f, threads, shared));
-	blocks = least(blocks, d->sm_registers / registers);
-	return shared + d->reserved_shared ? least(blocks, d->sm_shared / (shared + d->reserved_shared)) : blocks;
+	blocks = least(blocks, blocks_by_registers(f, warps));
+	return taken ? least(blocks, d->sm_shared / taken) : blocks;
 }
 
 CUresult softgpu_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
@@ -260,8 +289,9 @@ CUresult softgpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
 	    softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	taken = f->info->static_shared;
-	each = least(softgpu_device()->sm_shared / (size_t)numBlocks - softgpu_device()->reserved_shared,
-		     softgpu_device()->most_shared);
+	each = softgpu_device()->sm_shared / (size_t)numBlocks / softgpu_device()->shared_unit *
+	       softgpu_device()->shared_unit;
+	each = least(each - softgpu_device()->reserved_shared, softgpu_device()->most_shared);
 	*dynamicSmemSize = each > taken ? each - taken : 0;
 	return softgpu_leave(CUDA_SUCCESS);
 }
