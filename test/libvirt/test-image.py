@@ -79,6 +79,18 @@ def mounted(top, disk, offset):
         subprocess.run(["umount", place], check=True)
 
 
+def qcow2_header(backing="", incompatible=0, data_file="", version=3):
+    """The first cluster of a qcow2 disk of 64 MiB: its header, one extension, and the name of a backing file."""
+    extension = struct.pack(">II", 0x44415441, len(data_file)) + data_file.encode().ljust(-len(data_file) // 8 * -8, b"\0") if data_file else b""
+    extension += struct.pack(">II", 0, 0)
+    length = 104 if version == 3 else 72
+    header = struct.pack(">4sIQIIQIIQQIIQ", b"QFI\xfb", version, length + len(extension) if backing else 0, len(backing), 16, SIZE, 0, 1,
+                         3 << 16, 1 << 16, 1, 0, 0)
+    if version == 3:
+        header += struct.pack(">QQQII", incompatible, 0, 0, 4, length)
+    return (header + extension + backing.encode()).ljust(4 << 16, b"\0")
+
+
 def needs_mounts(top):
     for tool in ("mkfs.ext4", "partx", "losetup"):
         if not shutil.which(tool, path=f"{os.environ['PATH']}:/sbin:/usr/sbin"):
@@ -126,7 +138,6 @@ def disks():
             with mounted(top, disk, offset) as root:
                 check(sorted(str(path) for path in root.rglob("*")) == before, "the second time changes files")
         if shutil.which("qemu-img"):
-            subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk, f"{top}/a.qcow2"], check=True)
             make_disk(disk, f"{top}/system", True)
             subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk, f"{top}/a.qcow2"], check=True)
             init(f"{top}/a.qcow2")
@@ -175,11 +186,19 @@ def refusals():
         make_disk(f"{top}/old", f"{top}/system", False)
         check("has no systemd" in init(f"{top}/old", status=1), "no systemd")
         # A disk must not name other files: it could name any of this machine's.
-        for name, options, said in (("over", ("-b", nothing, "-F", "raw"), "has a backing file"),
-                                    ("outside", ("-o", f"data_file={top}/data"), "keeps its data in another file")):
-            if shutil.which("qemu-img"):
-                subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *options, f"{top}/{name}.qcow2", "64M"], check=True)
-                check(said in init(f"{top}/{name}.qcow2", status=1), said)
+        disk = pathlib.Path(top, "other.qcow2")
+        for header, said in ((qcow2_header(backing=nothing), "has a backing file"), (qcow2_header(backing=nothing, version=2), "has a backing file"),
+                             (qcow2_header(incompatible=4, data_file=f"{top}/data"), "keeps its data in another file"),
+                             (qcow2_header(incompatible=5, data_file=f"{top}/data"), "keeps its data in another file"),
+                             (qcow2_header(backing=nothing, incompatible=4, data_file=f"{top}/data"), "has a backing file")):
+            disk.write_bytes(header)
+            said_now = init(disk, status=1)
+            check(said in said_now, f"{said}: {said_now}")
+            check(disk.read_bytes() == header, f"{said}: the disk was changed")
+        if shutil.which("qemu-img"):
+            for name, options in (("backing", ("-b", nothing, "-F", "raw")), ("data", ("-o", f"data_file={top}/data"))):
+                subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *options, disk, "64M"], check=True)
+                check("has a backing file" in (said := init(disk, status=1)) or "in another file" in said, f"{name}: {said}")
         pathlib.Path(top, "text").write_text("no disk\n")
         check("no file system has /etc/os-release" in init(f"{top}/text", status=1), "no disk")
         check("is no file that can be read" in init(f"{top}/nosuch", status=1), "no file")
