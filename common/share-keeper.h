@@ -84,7 +84,8 @@ int vcuda_keeper_send(int socket, const struct vcuda_keeper_message *m, int fd, 
 
 /*
  * Receives a message, and in *fd the descriptor that came with it (-1: none), which is the caller's. Returns 1; 0: the
- * peer has closed the socket; -errno, -EPROTO: it was no such message, and its descriptors are closed.
+ * peer has closed the socket; -errno, -EPROTO: it was no such message, and its descriptors are closed. Further
+ * descriptors are closed; where this process has no room for one *fd is -1, although the message has has_fd.
  */
 int vcuda_keeper_receive(int socket, struct vcuda_keeper_message *m, int *fd, int flags);
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fds.h"
 #include "log.h"
 #include "share-kept.h"
 #include "start-thread.h"
@@ -110,23 +111,9 @@ static void say_used_up(void)
 /* False: not sent. */
 static bool send_answer(int to, const struct answer *answer, int fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)answer, sizeof(*answer)};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c = &control.align;
+	const struct iovec part = {(void *)(uintptr_t)answer, sizeof(*answer)};
 
-	if (fd >= 0) {
-		h.msg_control = &control;
-		h.msg_controllen = sizeof(control);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	return sendmsg(to, &h, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*answer);
+	return vcuda_fds_send(to, &part, 1, &fd, fd >= 0, MSG_DONTWAIT) == sizeof(*answer);
 }
 
 /* With the list's lock. */
@@ -357,36 +344,6 @@ void vcuda_share_withdraw(const struct vcuda_share_handle *handle)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The descriptor that came with a message; further ones are closed. -1: none. */
-static int take_fd(struct msghdr *h)
-{
-	int fd = -1, extra;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-			memcpy(&extra, CMSG_DATA(c) + at, sizeof(extra));
-			if (fd < 0)
-				fd = extra;
-			else
-				close(extra);
-		}
-	}
-	return fd;
-}
-
-/* A socket with a time limit gives up when its process has been stopped and goes on. */
-static ssize_t receive(int s, struct msghdr *h)
-{
-	ssize_t bytes;
-
-	do
-		bytes = recvmsg(s, h, MSG_CMSG_CLOEXEC);
-	while (bytes < 0 && errno == EINTR);
-	return bytes;
-}
-
 static int connect_to(int s, const uint8_t *name)
 {
 	struct sockaddr_un a;
@@ -402,13 +359,8 @@ static int connect_to(int s, const uint8_t *name)
 /* What another worker has under that key. */
 static int ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {answer, sizeof(*answer)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	const struct iovec part = {answer, sizeof(*answer)};
+	struct vcuda_fds fds = {.count = 0};
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ssize_t bytes = -1;
 
@@ -419,22 +371,19 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 	be_patient(s);
 	if (connect_to(s, handle->server) == 0 && is_friend(s) &&
 	    send(s, handle->key, sizeof(handle->key), MSG_NOSIGNAL) == sizeof(handle->key))
-		bytes = receive(s, &h);
-	/* Descriptors come with an answer of any length. */
-	if (bytes >= 0)
-		*fd = take_fd(&h);
+		bytes = vcuda_fds_receive(s, &part, 1, &fds, 0);
 	close(s);
 	if (bytes != sizeof(*answer)) {
-		if (*fd >= 0)
-			close(*fd);
+		vcuda_fds_close(&fds, 0);
 		return -EINVAL;
 	}
+	*fd = vcuda_fds_take(&fds);
 	if (*fd >= 0 || (answer->kind != BUSY && !answer->has_fd))
 		return 0;
 	/* either worker has no descriptor left */
 	vcuda_log("memory or an event of another process cannot be had: %s",
-		  h.msg_flags & MSG_CTRUNC ? "no file descriptor is left here (ulimit -Hn)"
-					   : "that process has no file descriptor left (ulimit -Hn)");
+		  fds.lost ? "no file descriptor is left here (ulimit -Hn)"
+			   : "that process has no file descriptor left (ulimit -Hn)");
 	return -ENOMEM;
 }
 

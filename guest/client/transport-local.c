@@ -22,6 +22,7 @@
 
 #include "protocol/ipc/channel.h"
 #include "protocol/control.h"
+#include "common/fds.h"
 #include "common/log.h"
 #include "common/own-descriptor.h"
 #include "fork-guard.h"
@@ -123,42 +124,24 @@ int client_local_dialog(const char *where, struct vcuda_own_descriptor *own)
 }
 
 /* Takes the descriptors of a reply; more than wanted are closed, fewer are -EPROTO. */
-static int take_fds(struct msghdr *h, int *fds, unsigned int wanted)
+static int take_fds(struct vcuda_fds *from, int *fds, unsigned int wanted)
 {
-	unsigned int got = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (got < wanted)
-				fds[got++] = fd;
-			else
-				close(fd);
-		}
-	}
-	if (got == wanted)
-		return 0;
-	while (got)
-		close(fds[--got]);
-	return -EPROTO;
+	if (from->lost)
+		return -EMFILE;
+	vcuda_fds_close(from, from->count < wanted ? 0 : wanted);
+	if (from->count != wanted)
+		return -EPROTO;
+	if (wanted)
+		memcpy(fds, from->fd, wanted * sizeof(*fds));
+	return 0;
 }
 
 /* One request, with the descriptor `sent` unless that is -1, and its reply, whose descriptors go to fds[wanted]. */
 static int exchange_locked(struct client_local *t, struct vcuda_channel_message *m, int sent, int *fds,
 			   unsigned int wanted)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 4)];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {m, sizeof(*m)};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	const struct iovec part = {m, sizeof(*m)};
+	struct vcuda_fds received;
 	uint64_t cookie = ++t->cookie;
 	ssize_t n;
 	int err = check(&t->socket);
@@ -166,43 +149,24 @@ static int exchange_locked(struct client_local *t, struct vcuda_channel_message 
 	if (err)
 		return err;
 	m->cookie = cookie;
-	if (sent >= 0) {
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(sizeof(int));
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &sent, sizeof(int));
-	}
-	do {
-		n = sendmsg(t->socket.fd, &h, MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
+	n = vcuda_fds_send(t->socket.fd, &part, 1, &sent, sent >= 0, 0);
 	if (n < 0)
-		return -errno;
-	h.msg_control = &control;
-	h.msg_controllen = sizeof(control);
+		return (int)n;
 	for (;;) {
-		n = recvmsg(t->socket.fd, &h, MSG_CMSG_CLOEXEC);
+		n = vcuda_fds_receive(t->socket.fd, &part, 1, &received, 0);
 		/* The reply to a request whose time was over. */
-		if (n == sizeof(*m) && m->cookie < cookie)
-			take_fds(&h, fds, 0);
-		else if (n >= 0 || errno != EINTR)
+		if (n != sizeof(*m) || m->cookie >= cookie)
 			break;
-		h.msg_controllen = sizeof(control);
+		vcuda_fds_close(&received, 0);
 	}
 	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+		return n == -EAGAIN ? -ETIMEDOUT : n == -EMSGSIZE ? -EPROTO : (int)n;
 	if (n == 0)
 		return -EPIPE;
-	if (n != sizeof(*m) || m->cookie != cookie || h.msg_flags & MSG_CTRUNC) {
-		take_fds(&h, fds, 0);
-		return n == sizeof(*m) && m->cookie == cookie ? -EMFILE : -EPROTO;
-	}
-	if (m->status) {
-		take_fds(&h, fds, 0);
-		return m->status;
-	}
-	return take_fds(&h, fds, wanted);
+	if (n == sizeof(*m) && m->cookie == cookie && (!m->status || received.lost))
+		return take_fds(&received, fds, wanted);
+	vcuda_fds_close(&received, 0);
+	return n == sizeof(*m) && m->cookie == cookie ? m->status : -EPROTO;
 }
 
 int client_local_exchange(struct client_local *t, struct vcuda_channel_message *m, int sent, int *fds,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "common/log.h"
 #include "vhost.h"
 #include "vhost-message.h"
@@ -152,50 +153,30 @@ static bool is_socket(int fd)
 	return fstat(fd, &stat) || S_ISSOCK(stat.st_mode);
 }
 
-static void keep_fds(struct daemon_vhost *vhost, struct msghdr *header)
+static void keep_fds(struct daemon_vhost *vhost, const struct vcuda_fds *fds)
 {
-	struct cmsghdr *c;
-
-	for (c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int), i;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (vhost->fd_count < DAEMON_VHOST_FDS && !is_socket(fd))
-				vhost->fds[vhost->fd_count++] = fd;
-			else
-				close(fd);
-		}
-	}
+	for (unsigned int i = 0; i < fds->count; i++)
+		if (vhost->fd_count < DAEMON_VHOST_FDS && !is_socket(fds->fd[i]))
+			vhost->fds[vhost->fd_count++] = fds->fd[i];
+		else
+			close(fds->fd[i]);
 }
 
 /* Reads up to `wanted` bytes of the message. 1: they are all there; 0: not yet; -1: the connection is over. */
 static int receive(struct daemon_vhost *vhost, size_t wanted)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * DAEMON_VHOST_FDS)];
-		struct cmsghdr align;
-	} control;
+	struct vcuda_fds fds;
 	struct iovec part;
-	struct msghdr header;
 	ssize_t bytes;
 
 	while (vhost->received < wanted) {
 		part = (struct iovec){(uint8_t *)&vhost->message + vhost->received, wanted - vhost->received};
-		header = (struct msghdr){
-			.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-		bytes = recvmsg(vhost->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes < 0 && errno == EAGAIN)
+		bytes = vcuda_fds_receive(vhost->fd, &part, 1, &fds, MSG_DONTWAIT);
+		if (bytes == -EAGAIN)
 			return 0;
 		if (bytes <= 0)
 			return -1;
-		keep_fds(vhost, &header);
+		keep_fds(vhost, &fds);
 		vhost->received += (size_t)bytes;
 	}
 	return 1;

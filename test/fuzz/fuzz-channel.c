@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "common/fds.h"
 /* The file itself: what it does with one request has no other name. */
 #include "host/worker/process/channel-request.c"
 #include "host/worker/process/channel.c"
@@ -126,12 +127,7 @@ static struct vcuda_channel_message send_message(struct bytes *in, unsigned int 
 	static struct vcuda_channel_extent runs[256];
 	struct vcuda_channel_message m = {.major = VCUDA_PROTOCOL_MAJOR, .minor = VCUDA_PROTOCOL_MINOR};
 	int fds[8];
-	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov[2] = {{&m, sizeof(m)}, {runs, 0}};
-	struct msghdr h = {.msg_iov = iov, .msg_iovlen = 2};
+	struct iovec parts[2] = {{&m, sizeof(m)}, {runs, 0}};
 	uint8_t head[5];
 	unsigned int count;
 
@@ -141,21 +137,11 @@ static struct vcuda_channel_message send_message(struct bytes *in, unsigned int 
 	m.flags = head[4];
 	m.extents = head[2];
 	take(in, runs, m.extents * sizeof(runs[0]));
-	iov[1].iov_len = m.extents * sizeof(runs[0]);
+	parts[1].iov_len = m.extents * sizeof(runs[0]);
 	count = head[0] & 7;
-	if (count) {
-		struct cmsghdr *c = &control.align;
-
-		for (unsigned int i = 0; i < count; i++)
-			fds[i] = files[i < 2 && type ? 0 : (head[1] + i) % 3];
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-		memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-	}
-	require(sendmsg(peer, &h, MSG_NOSIGNAL) >= 0);
+	for (unsigned int i = 0; i < count; i++)
+		fds[i] = files[i < 2 && type ? 0 : (head[1] + i) % 3];
+	require(vcuda_fds_send(peer, parts, 2, fds, count, 0) >= 0);
 	return m;
 }
 
@@ -163,18 +149,11 @@ static struct vcuda_channel_message send_message(struct bytes *in, unsigned int 
 static void read_answer(void)
 {
 	struct vcuda_channel_message m;
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {&m, sizeof(m)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	struct worker_request q = {.fd_count = 0};
+	const struct iovec part = {&m, sizeof(m)};
+	struct vcuda_fds fds;
 
-	require(recvmsg(peer, &h, MSG_CMSG_CLOEXEC) == sizeof(m));
-	take_fds(&q, &h);
-	worker_request_close_fds(&q);
+	require(vcuda_fds_receive(peer, &part, 1, &fds, 0) == sizeof(m));
+	vcuda_fds_close(&fds, 0);
 }
 
 static void answer_one(void)

@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "common/log.h"
 #include "common/share.h"
 
@@ -94,28 +95,13 @@ static void *answer(void *argument)
 	const struct answer *a = argument;
 	int client = accept4(hostile, NULL, NULL, SOCK_CLOEXEC), fds[8];
 	unsigned int count = a->flags & 7;
-	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)a->data, a->bytes};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	const struct iovec part = {(void *)(uintptr_t)a->data, a->bytes};
 	uint8_t key[16];
 
 	for (int i = 0; i < 8; i++)
 		fds[i] = files[a->flags >> 3 & 1];
-	if (count) {
-		struct cmsghdr *c = &control.align;
-
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-		memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-	}
 	if (recv(client, key, sizeof(key), 0) == sizeof(key))
-		sendmsg(client, &h, MSG_NOSIGNAL);
+		vcuda_fds_send(client, &part, 1, fds, count, 0);
 	close(client);
 	return NULL;
 }

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "common/log.h"
 #include "host/daemon/limits/ledger.h"
 #include "host/daemon/vhost.h"
@@ -148,27 +149,14 @@ static void disconnect_vmm(void)
 
 static void send_message(const void *message, size_t bytes, unsigned int which)
 {
-	int files[] = {ram, kicks[which >> 4 & 1], kicks[2]};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 8)];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)message, bytes};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	const int files[] = {ram, kicks[which >> 4 & 1], kicks[2]};
+	const struct iovec part = {(void *)(uintptr_t)message, bytes};
 	unsigned int count = which & 7;
+	int fds[7];
 
-	if (count) {
-		struct cmsghdr *c = &control.align;
-
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-		for (unsigned int i = 0; i < count; i++)
-			memcpy(CMSG_DATA(c) + i * sizeof(int), &files[(i + (which >> 5)) % 3], sizeof(int));
-	}
-	sendmsg(vmm, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+	for (unsigned int i = 0; i < count; i++)
+		fds[i] = files[(i + (which >> 5)) % 3];
+	vcuda_fds_send(vmm, &part, 1, fds, count, MSG_DONTWAIT);
 }
 
 static void step_message(struct bytes *in)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
+#include "common/fds.h"
 #include "common/log.h"
 #include "options/quotas.h"
 
@@ -216,22 +217,11 @@ static void refuse(struct daemon_ledger_row *row, unsigned int gpu, uint64_t byt
 static bool reply_with(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m, const int *fds,
 		       unsigned int count)
 {
-	union {
-		char bytes[CMSG_SPACE(VCUDA_LEDGER_JOIN_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)m, sizeof(*m)};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-	size_t bytes = count * sizeof(int);
+	const struct iovec part = {(void *)m, sizeof(*m)};
+	ssize_t bytes = vcuda_fds_send(row->fd, &part, 1, fds, count, MSG_DONTWAIT);
 
-	if (count) {
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(bytes);
-		control.align = (struct cmsghdr){CMSG_LEN(bytes), SOL_SOCKET, SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.align), fds, bytes);
-	}
 	/* A worker that has ended meanwhile broke no rule. */
-	return sendmsg(row->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m) || errno == EPIPE || errno == ECONNRESET;
+	return bytes == sizeof(*m) || bytes == -EPIPE || bytes == -ECONNRESET;
 }
 
 static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)

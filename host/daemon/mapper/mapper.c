@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
+#include "common/fds.h"
 #include "mapper/procmap.h"
 #include "protocol/ipc/mapper.h"
 
@@ -202,24 +203,13 @@ int daemon_mapper_open(struct daemon_mapper *mapper, struct daemon_loop *loop, i
 
 int daemon_mapper_give(struct daemon_mapper *mapper, const int *fds, unsigned int count)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * MAX_FDS)];
-		struct cmsghdr first;
-	} control = {0};
-	char byte = 0;
-	struct iovec iov = {&byte, 1};
-	struct msghdr h = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
+	const struct iovec part = {"", 1};
+	ssize_t bytes;
 
 	if (!count || count > MAX_FDS)
 		return -EINVAL;
-	control.first.cmsg_level = SOL_SOCKET;
-	control.first.cmsg_type = SCM_RIGHTS;
-	control.first.cmsg_len = CMSG_LEN(sizeof(int) * count);
-	memcpy(CMSG_DATA(&control.first), fds, sizeof(int) * count);
-	return sendmsg(mapper->socket, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	bytes = vcuda_fds_send(mapper->socket, &part, 1, fds, count, MSG_DONTWAIT);
+	return bytes < 0 ? (int)bytes : 0;
 }
 
 bool daemon_mapper_has_unmapped(const struct daemon_mapper *mapper, uint64_t address, uint64_t length)

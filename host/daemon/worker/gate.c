@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/descriptors.h"
+#include "common/fds.h"
 #include "common/log.h"
 #include "protocol/ipc/gate.h"
 #include "worker/checkpoint.h"
@@ -77,19 +78,11 @@ static void ask(struct daemon_gate *gate, enum vcuda_gate_type type, int file, u
 {
 	struct vcuda_gate_message m = {
 		.type = type, .milliseconds = gate->ms, .gpus = {(uint16_t)gate->from, (uint16_t)gate->to}};
-	char control[CMSG_SPACE(sizeof(file))] = {0};
-	struct iovec data = {&m, sizeof(m)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+	const struct iovec part = {&m, sizeof(m)};
 
-	if (file >= 0) {
-		message.msg_control = control;
-		message.msg_controllen = sizeof(control);
-		*CMSG_FIRSTHDR(&message) = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(sizeof(file)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &file, sizeof(file));
-	}
 	/* The socket is empty. A worker that has ended is reaped soon; one without a socket becomes overdue. */
-	if (gate->fd >= 0 && sendmsg(gate->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && is_of_channel(type))
+	if (gate->fd >= 0 && vcuda_fds_send(gate->fd, &part, 1, &file, file >= 0, MSG_DONTWAIT) < 0 &&
+	    is_of_channel(type))
 		ms = 0;
 	gate->waits = true;
 	gate->sent = type;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "common/log.h"
 #include "limits/overrun.h"
 #include "options/quotas.h"
@@ -526,24 +527,11 @@ void daemon_worker_ring(struct daemon_worker *w)
 		vcuda_log_debug("cannot ring worker %d: %m", w->pid);
 }
 
-static int send_now(struct daemon_worker *w, struct iovec parts[2], const int *fds, unsigned int fd_count)
+static int send_now(struct daemon_worker *w, const struct iovec parts[2], const int *fds, unsigned int fd_count)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * VCUDA_CHANNEL_MAX_FDS)];
-		struct cmsghdr align;
-	} control = {0};
-	struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
-	struct cmsghdr *c = &control.align;
+	ssize_t bytes = vcuda_fds_send(w->channel, parts, 2, fds, fd_count, MSG_DONTWAIT);
 
-	if (fd_count) {
-		header.msg_control = &control;
-		header.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
-		memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
-	}
-	return sendmsg(w->channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return bytes < 0 ? (int)bytes : 0;
 }
 
 /* Bounded: each is owed to a chain of the control queue. */

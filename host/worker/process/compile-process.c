@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "common/fds.h"
+
 /* A process that has nothing to do for this long ends. */
 #define IDLE_MS 10000
 
@@ -61,25 +63,18 @@ static void limit(const struct worker_compile_order *order, uint64_t own_bytes)
 /* Returns the module's file. */
 static int receive(int socket, struct worker_compile_order *order)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {order, sizeof(*order)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	const struct iovec part = {order, sizeof(*order)};
 	struct pollfd next = {.fd = socket, .events = POLLIN};
-	const struct cmsghdr *c;
+	struct vcuda_fds fds;
 	int file;
 
 	if (poll(&next, 1, IDLE_MS) <= 0)
 		_exit(WORKER_COMPILE_IDLE);
-	if (recvmsg(socket, &h, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof(*order))
+	if (vcuda_fds_receive(socket, &part, 1, &fds, MSG_WAITALL) != sizeof(*order))
 		_exit(WORKER_COMPILE_IDLE);
-	c = CMSG_FIRSTHDR(&h);
-	if (!c || c->cmsg_type != SCM_RIGHTS || order->bytes > sizeof(order->order))
+	file = vcuda_fds_take(&fds);
+	if (file < 0 || order->bytes > sizeof(order->order))
 		_exit(WORKER_COMPILE_BAD);
-	memcpy(&file, CMSG_DATA(c), sizeof(file));
 	return file;
 }
 

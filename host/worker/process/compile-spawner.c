@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "process/compile-process.h"
 #include "host/sandbox/sandbox.h"
 
@@ -143,23 +144,10 @@ static void limit_calls(void)
 
 static void answer(const struct spawned *s)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 2)];
-		struct cmsghdr align;
-	} control = {0};
-	char byte = 0;
-	struct iovec iov = {&byte, 1};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	const int fds[2] = {s->orders, s->end};
+	const struct iovec part = {"", 1};
 
-	if (s->there) {
-		h.msg_control = &control;
-		h.msg_controllen = sizeof(control);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int) * 2);
-		memcpy(CMSG_DATA(&control.align), (const int[]){s->orders, s->end}, sizeof(int) * 2);
-	}
-	if (sendmsg(spawner.socket, &h, MSG_NOSIGNAL) < 0)
+	if (vcuda_fds_send(spawner.socket, &part, 1, fds, s->there ? 2 : 0, 0) < 0)
 		_exit(1);
 	if (!s->there)
 		return;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/deadline.h"
+#include "common/fds.h"
 #include "memory/mapping.h"
 #include "process/compile-process.h"
 #include "process/compile-spawner.h"
@@ -125,29 +126,18 @@ static bool tell_spawner(enum worker_spawn_what what)
 /* With the lock. False: the spawner has ended, or starts no more. */
 static bool spawn(struct process *p)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 2)];
-		struct cmsghdr align;
-	} control;
 	char byte;
-	struct iovec iov = {&byte, 1};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	const struct cmsghdr *c;
-	int fds[2];
-	ssize_t n;
+	const struct iovec part = {&byte, 1};
+	struct vcuda_fds fds;
 
 	if (!tell_spawner(p->background ? WORKER_SPAWN_BACKGROUND : WORKER_SPAWN_PROCESS))
 		return false;
-	do
-		n = recvmsg(pool.spawner, &h, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-	if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(fds)))
+	if (vcuda_fds_receive(pool.spawner, &part, 1, &fds, 0) != 1 || fds.count != 2) {
+		vcuda_fds_close(&fds, 0);
 		return false;
-	memcpy(fds, CMSG_DATA(c), sizeof(fds));
-	p->orders = fds[0];
-	p->end = fds[1];
+	}
+	p->orders = fds.fd[0];
+	p->end = fds.fd[1];
 	return true;
 }
 
@@ -218,20 +208,10 @@ static bool send_order(const struct order *o)
 	const struct vcuda_compile_job *job = o->job;
 	struct worker_compile_order order = {
 		.seconds = o->seconds, .memory = o->memory, .bytes = (uint32_t)job->order_bytes};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {&order, sizeof(order)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	const struct iovec part = {&order, sizeof(order)};
 
 	memcpy(order.order, job->order, job->order_bytes);
-	control.align.cmsg_level = SOL_SOCKET;
-	control.align.cmsg_type = SCM_RIGHTS;
-	control.align.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.align), &job->module, sizeof(int));
-	return sendmsg(o->process->orders, &h, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(order);
+	return vcuda_fds_send(o->process->orders, &part, 1, &job->module, 1, MSG_DONTWAIT) == sizeof(order);
 }
 
 static uint64_t clock_limit(uint64_t seconds)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/deadline.h"
+#include "common/fds.h"
 #include "common/log.h"
 #include "common/start-thread.h"
 #include "protocol/ipc/gate.h"
@@ -282,31 +283,23 @@ static void serve(struct worker_session *s, struct vcuda_gate_message *m, int *f
 		m->state = restore(s);
 }
 
-/* Returns what recvmsg() returns. *file: the descriptor that came with the message, which is the caller's; -1: none. */
+/* The bytes, or -errno. *file: the descriptor that came with the message, which is the caller's; -1: none. */
 static ssize_t receive(struct vcuda_gate_message *m, int *file)
 {
-	char control[CMSG_SPACE(sizeof(int))];
-	struct iovec data = {m, sizeof(*m)};
-	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-	ssize_t bytes = recvmsg(VCUDA_GATE_FD, &message, MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *header = bytes < 0 ? NULL : CMSG_FIRSTHDR(&message);
+	const struct iovec part = {m, sizeof(*m)};
+	struct vcuda_fds fds;
+	ssize_t bytes = vcuda_fds_receive(VCUDA_GATE_FD, &part, 1, &fds, 0);
 
-	*file = -1;
-	if (header && header->cmsg_type == SCM_RIGHTS)
-		memcpy(file, CMSG_DATA(header), sizeof(*file));
+	*file = vcuda_fds_take(&fds);
 	return bytes;
 }
 
 void worker_gate_serve(struct worker_session *s)
 {
 	struct vcuda_gate_message m;
-	ssize_t bytes;
 	int file;
 
-	while ((bytes = receive(&m, &file)) == sizeof(m) || (bytes < 0 && errno == EINTR)) {
-		if (bytes < 0)
-			continue;
+	while (receive(&m, &file) == sizeof(m)) {
 		serve(s, &m, &file);
 		if (file >= 0)
 			close(file);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/fds.h"
 #include "common/log.h"
 #include "protocol/cpu-devices.h"
 #include "protocol/ipc/ledger.h"
@@ -72,25 +73,16 @@ static bool tell(uint32_t type, unsigned int gpu, uint64_t bytes)
 /* The reply to `m` replaces `m`. fds: the descriptors that come with the reply, -1: none. The caller closes them. */
 static bool ask(struct vcuda_ledger_message *m, int fds[VCUDA_LEDGER_JOIN_FDS])
 {
-	union {
-		char bytes[CMSG_SPACE(VCUDA_LEDGER_JOIN_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {m, sizeof(*m)};
-	struct msghdr h = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	const struct cmsghdr *c;
+	const struct iovec part = {m, sizeof(*m)};
+	struct vcuda_fds received;
 	ssize_t n;
 
 	fds[0] = fds[1] = fds[2] = -1;
 	if (send(VCUDA_LEDGER_FD, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m))
 		return false;
-	do {
-		n = recvmsg(VCUDA_LEDGER_FD, &h, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
-	c = n == sizeof(*m) ? CMSG_FIRSTHDR(&h) : NULL;
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	n = vcuda_fds_receive(VCUDA_LEDGER_FD, &part, 1, &received, 0);
+	vcuda_fds_close(&received, n == sizeof(*m) ? VCUDA_LEDGER_JOIN_FDS : 0);
+	memcpy(fds, received.fd, received.count * sizeof(*fds));
 	ledger.unsettled = false;
 	return n == sizeof(*m);
 }
