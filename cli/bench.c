@@ -9,16 +9,14 @@
 
 int cli_bench(const struct cli_paths *paths, int argc, char **argv)
 {
-	char self[PATH_MAX], script[PATH_MAX + 16];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char script[PATH_MAX + 16];
 	char *command[argc + 10];
 	int count = 0;
 
-	if (n <= 0) {
-		cli_message("bench: cannot read /proc/self/exe: %s", strerror(errno));
+	if (!*paths->self) {
+		cli_message("bench: the path of this program is not known: is /proc there?");
 		return CLI_FAILED;
 	}
-	self[n] = '\0';
 	snprintf(script, sizeof(script), "%s/bench.py", paths->bench);
 	if (access(script, R_OK)) {
 		cli_message("bench: %s: %s", script, strerror(errno));
@@ -28,7 +26,7 @@ int cli_bench(const struct cli_paths *paths, int argc, char **argv)
 	command[count++] = "-B"; /* leaves nothing beside the scripts */
 	command[count++] = script;
 	command[count++] = "--parts";
-	for (char *const *part = (char *[]){self, (char *)paths->daemon, (char *)paths->guest_lib,
+	for (char *const *part = (char *[]){(char *)paths->self, (char *)paths->daemon, (char *)paths->guest_lib,
 					    (char *)paths->bench_programs, VCUDA_VERSION, NULL};
 	     *part; part++)
 		command[count++] = *part;

@@ -19,6 +19,8 @@
 /* Where the parts are: in the build tree that this program lies in, or in its installation. The variable named
  * overrides. */
 struct cli_paths {
+	char self[PATH_MAX];      /* this program, without a symbolic link; "": not known */
+	char directory[PATH_MAX]; /* of it, or "." */
 	char guest_lib[PATH_MAX]; /* VCUDA_GUEST_LIB: libcuda.so.1 and libcudart of the guest */
 	char daemon[PATH_MAX];    /* VCUDA_DAEMON */
 	char worker[PATH_MAX];

@@ -107,9 +107,9 @@ int main(int argc, char **argv)
 	if (!strcmp(command, "doctor"))
 		return cli_doctor(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "vm")) {
-		setenv("VCUDA_GUEST_LIB", paths.guest_lib, 0);
-		setenv("VCUDA_DAEMON", paths.daemon, 0);
-		setenv("VCUDA_SCRIPTS", paths.scripts, 0);
+		setenv("VCUDA_GUEST_LIB", paths.guest_lib, 1);
+		setenv("VCUDA_DAEMON", paths.daemon, 1);
+		setenv("VCUDA_SCRIPTS", paths.scripts, 1);
 		return cli_vm(argc - 1, argv + 1);
 	}
 	if (!strcmp(command, "--version") || !strcmp(command, "version")) {

@@ -9,17 +9,15 @@
 
 #define GUEST_LIB VCUDA_FROM_BIN "/" VCUDA_LIBDIR "/vcuda"
 
-/* The directory of this program, without a symbolic link in it. */
-static void own_directory(char directory[PATH_MAX])
+static void find_self(struct cli_paths *paths)
 {
-	ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+	ssize_t n = readlink("/proc/self/exe", paths->self, sizeof(paths->self) - 1);
+	char path[PATH_MAX];
 
-	if (n <= 0) {
-		strcpy(directory, ".");
-		return;
-	}
-	directory[n] = '\0';
-	dirname(directory);
+	paths->self[n > 0 ? n : 0] = '\0';
+	strcpy(path, paths->self);
+	/* Of an empty path the directory is ".". */
+	strcpy(paths->directory, dirname(path));
 }
 
 /* directory/relative with its "..", if it exists, else as it is written. */
@@ -46,9 +44,9 @@ static bool exists(const char *directory, const char *relative)
 
 void cli_paths_find(struct cli_paths *paths)
 {
-	char self[PATH_MAX];
+	const char *self = paths->directory;
 
-	own_directory(self);
+	find_self(paths);
 	if (exists(self, "../host/daemon/meson.build") || exists(self, "../host/daemon/vcudad")) {
 		set(paths->guest_lib, "VCUDA_GUEST_LIB", self, "../guest/lib");
 		set(paths->daemon, "VCUDA_DAEMON", self, "../host/daemon/vcudad");

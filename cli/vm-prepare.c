@@ -2,7 +2,6 @@
 /* Asks the scripts for what a VM needs. Each prints one path, quickly when it is there already, or says what is
  * missing. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,33 +10,7 @@
 
 #include "vm.h"
 
-/* Where the scripts of an installation lie; the build passes it. */
-#ifndef VCUDA_SCRIPT_DIR
-#define VCUDA_SCRIPT_DIR "/usr/share/virtio-cuda/scripts"
-#endif
-
 #define JOIN(path, ...) ((size_t)snprintf(path, sizeof(path), __VA_ARGS__) < sizeof(path))
-
-/* Looks beside this program (a build inside the source tree) before the installed place. */
-static bool find_scripts(char path[VM_PATH])
-{
-	static const char *const beside[] = {"../../scripts", "../share/virtio-cuda/scripts"};
-	const char *named = getenv("VCUDA_SCRIPTS");
-	char self[PATH_MAX], candidate[VM_PATH + 32], *slash;
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t i;
-
-	if (named && *named)
-		return (size_t)snprintf(path, VM_PATH, "%s", named) < VM_PATH;
-	self[length > 0 ? length : 0] = '\0';
-	slash = strrchr(self, '/');
-	for (i = 0; slash && i < sizeof(beside) / sizeof(*beside); i++) {
-		*slash = '\0';
-		if (JOIN(candidate, "%s/%s/get-qemu.sh", self, beside[i]) && !access(candidate, X_OK))
-			return (size_t)snprintf(path, VM_PATH, "%s/%s", self, beside[i]) < VM_PATH;
-	}
-	return (size_t)snprintf(path, VM_PATH, "%s", VCUDA_SCRIPT_DIR) < VM_PATH;
-}
 
 /* Runs the script; its one line goes to `answer`. Its messages go to standard error. */
 static bool ask(const char *scripts, const char *name, const char *first, const char *second, char answer[VM_PATH])
@@ -88,13 +61,14 @@ static bool prepare_daemon(struct vm_parts *parts)
 
 bool vm_prepare(const struct vm_options *options, struct vm_parts *parts)
 {
-	char scripts[VM_PATH], directory[VM_PATH], kernel[VM_PATH], module[VM_PATH] = "";
+	const char *scripts = getenv("VCUDA_SCRIPTS"); /* main() has set it */
+	char directory[VM_PATH], kernel[VM_PATH], module[VM_PATH] = "";
 	const char *given = getenv("VCUDA_MODULE");
 	bool device = strcmp(options->backend, "none") != 0;
 
 	if (device && !prepare_daemon(parts))
 		return false;
-	if (!find_scripts(scripts) || !ask(scripts, "get-qemu.sh", NULL, NULL, directory))
+	if (!ask(scripts, "get-qemu.sh", NULL, NULL, directory))
 		return false;
 	if (!JOIN(parts->qemu, "%s/qemu-system-x86_64", directory) ||
 	    !JOIN(parts->virtiofsd, "%s/virtiofsd", directory))

@@ -252,8 +252,7 @@ static int write_libraries(struct json *json, const char *folder)
 
 static bool write_common(struct json *json, const struct cli_paths *paths)
 {
-	char math[PATH_MAX + 8], self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char math[PATH_MAX + 8];
 
 	snprintf(math, sizeof(math), "%s/math", paths->guest_lib);
 	json_open(json, "containerEdits", '{');
@@ -262,14 +261,17 @@ static bool write_common(struct json *json, const struct cli_paths *paths)
 	json_text(json, NULL, "NVIDIA_VISIBLE_DEVICES=void");
 	json_close(json, ']');
 	json_open(json, "mounts", '[');
-	if (write_libraries(json, paths->guest_lib) <= 0 || write_libraries(json, math) < 0 || n <= 0) {
+	if (!*paths->self) {
+		cli_message("cdi: the path of this program is not known: is /proc there?");
+		return false;
+	}
+	if (write_libraries(json, paths->guest_lib) <= 0 || write_libraries(json, math) < 0) {
 		cli_message("cdi: %s has no libraries that can be read. VCUDA_GUEST_LIB names their folder",
 			    paths->guest_lib);
 		return false;
 	}
-	self[n] = '\0';
-	write_mount(json, self, "/usr/bin/vcuda");
-	write_mount(json, self, "/usr/bin/nvidia-smi");
+	write_mount(json, paths->self, "/usr/bin/vcuda");
+	write_mount(json, paths->self, "/usr/bin/nvidia-smi");
 	json_close(json, ']');
 	json_close(json, '}');
 	return true;

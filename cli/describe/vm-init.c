@@ -12,31 +12,27 @@
 /* The driver's sources with what they include: beside the scripts of an installation, or in the build folder. */
 static void find_driver(const struct cli_paths *paths, char *folder, size_t size)
 {
-	char self[PATH_MAX], file[2 * PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char file[2 * PATH_MAX];
 
-	self[n > 0 ? n : 0] = '\0';
-	if (strrchr(self, '/'))
-		*strrchr(self, '/') = '\0';
 	snprintf(folder, size, "%s/../guest/driver", paths->scripts);
 	snprintf(file, sizeof(file), "%s/dkms.conf", folder);
 	if (access(file, R_OK))
-		snprintf(folder, size, "%s/../guest/driver", self);
+		snprintf(folder, size, "%s/../guest/driver", paths->directory);
 }
 
 int cli_vm_init(char **argv)
 {
-	char script[PATH_MAX + 32], driver[PATH_MAX + 32], self[PATH_MAX];
+	char script[PATH_MAX + 32], driver[PATH_MAX + 32];
 	struct cli_paths paths;
 
 	cli_paths_find(&paths);
 	snprintf(script, sizeof(script), "%s/image-init.sh", paths.scripts);
 	find_driver(&paths, driver, sizeof(driver));
-	if (!realpath("/proc/self/exe", self)) {
-		cli_message("vm init: /proc/self/exe: %s", strerror(errno));
+	if (!*paths.self) {
+		cli_message("vm init: the path of this program is not known: is /proc there?");
 		return CLI_FAILED;
 	}
-	setenv("VCUDA_INIT_COMMAND", self, 1);
+	setenv("VCUDA_INIT_COMMAND", paths.self, 1);
 	setenv("VCUDA_INIT_LIBRARIES", paths.guest_lib, 1);
 	setenv("VCUDA_INIT_LIBDIR", VCUDA_LIBDIR, 1);
 	setenv("VCUDA_INIT_DRIVER", driver, 1);
