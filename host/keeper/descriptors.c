@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "loop.h"
-
-#define BUCKETS 1024u
+#include "table.h"
 
 /* The guest has the reading end of a pipe, and the keeper the other one, which reports the last close of the first. */
 struct descriptor {
@@ -23,16 +22,7 @@ struct descriptor {
 	ino_t inode;
 };
 
-static struct vcuda_list buckets[BUCKETS];
-
-static struct vcuda_list *bucket_of(ino_t inode)
-{
-	struct vcuda_list *bucket = &buckets[inode % BUCKETS];
-
-	if (!bucket->next)
-		vcuda_list_init(bucket);
-	return bucket;
-}
+static struct keeper_table all; /* by inode */
 
 /* The last copy of the guest's end is closed. */
 static void hung_up(struct keeper_source *source)
@@ -73,7 +63,7 @@ static struct descriptor *new_descriptor(struct keeper_entry *e, int fd)
 	}
 	*d = (struct descriptor){
 		.source = {.fd = fd, .ready = hung_up}, .entry = e, .device = file.st_dev, .inode = file.st_ino};
-	vcuda_list_add(&d->in_bucket, bucket_of(d->inode));
+	vcuda_list_add(&d->in_bucket, keeper_table_bucket(&all, d->inode));
 	return d;
 }
 
@@ -119,7 +109,7 @@ int keeper_make_descriptor(struct keeper_entry *e, int *fd)
 
 static bool is_own(const struct stat *file)
 {
-	struct vcuda_list *bucket = bucket_of(file->st_ino);
+	struct vcuda_list *bucket = keeper_table_bucket(&all, file->st_ino);
 
 	vcuda_list_for_each (node, bucket) {
 		const struct descriptor *d = container_of(node, struct descriptor, in_bucket);

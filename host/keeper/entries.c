@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "protocol/ipc/ledger.h"
+#include "table.h"
 
-#define BUCKETS 4096u
 #define MOST_BYTES (UINT64_C(1) << 44) /* times the most that there can be of --max-exports fits */
 
 struct keeper_entry {
@@ -25,7 +25,7 @@ struct keeper_entry {
 	int fd;
 };
 
-static struct vcuda_list buckets[BUCKETS];
+static struct keeper_table all; /* by key */
 static struct vcuda_list orphans = VCUDA_LIST_INIT(orphans);
 static unsigned int entries, descriptors, limit;
 
@@ -34,7 +34,7 @@ static struct vcuda_list *bucket_of(const uint8_t *key)
 	uint32_t number;
 
 	memcpy(&number, key, sizeof(number));
-	return &buckets[number % BUCKETS];
+	return keeper_table_bucket(&all, number);
 }
 
 void keeper_set_limit(uint32_t most)
@@ -51,7 +51,7 @@ struct keeper_entry *keeper_find(const uint8_t *key)
 {
 	struct vcuda_list *bucket = bucket_of(key);
 
-	for (struct vcuda_list *node = bucket->next; node && node != bucket; node = node->next) {
+	vcuda_list_for_each (node, bucket) {
 		struct keeper_entry *e = container_of(node, struct keeper_entry, in_bucket);
 
 		if (!memcmp(e->offer.key, key, sizeof(e->offer.key)))
@@ -170,7 +170,6 @@ static struct keeper_entry *new_entry(const struct vcuda_keeper_message *m, int 
 int keeper_offer(struct keeper_owner *owner, struct vcuda_keeper_message *m, int fd)
 {
 	struct keeper_entry *e;
-	struct vcuda_list *bucket;
 
 	if (entries >= limit)
 		return -EDQUOT;
@@ -179,10 +178,7 @@ int keeper_offer(struct keeper_owner *owner, struct vcuda_keeper_message *m, int
 	e = new_entry(m, fd);
 	if (!e)
 		return -ENOMEM;
-	bucket = bucket_of(e->offer.key);
-	if (!bucket->next)
-		vcuda_list_init(bucket);
-	vcuda_list_add(&e->in_bucket, bucket);
+	vcuda_list_add(&e->in_bucket, bucket_of(e->offer.key));
 	vcuda_list_add(&e->of_owner, &owner->entries);
 	e->owner = owner;
 	entries++;

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "protocol/ipc/ledger.h"
+#include "table.h"
 
-#define BUCKETS 4096u
 #define BLOCK 512 /* of st_blocks */
 
 struct keeper_memory {
@@ -29,21 +29,12 @@ struct sharer {
 	struct keeper_memory *memory;
 };
 
-static struct vcuda_list buckets[BUCKETS];
+static struct keeper_table files; /* by inode */
 static struct keeper_memory_sum sums[VCUDA_LEDGER_GPUS], reported[VCUDA_LEDGER_GPUS];
-
-static struct vcuda_list *bucket_of(ino_t inode)
-{
-	struct vcuda_list *bucket = &buckets[inode % BUCKETS];
-
-	if (!bucket->next)
-		vcuda_list_init(bucket);
-	return bucket;
-}
 
 static struct keeper_memory *find(const struct stat *file, uint32_t gpu)
 {
-	struct vcuda_list *bucket = bucket_of(file->st_ino);
+	struct vcuda_list *bucket = keeper_table_bucket(&files, file->st_ino);
 
 	vcuda_list_for_each (node, bucket) {
 		struct keeper_memory *m = container_of(node, struct keeper_memory, in_bucket);
@@ -69,7 +60,7 @@ static struct keeper_memory *new_memory(const struct stat *file, uint32_t gpu)
 	m->is_file = true;
 	m->device = file->st_dev;
 	m->inode = file->st_ino;
-	vcuda_list_add(&m->in_bucket, bucket_of(m->inode));
+	vcuda_list_add(&m->in_bucket, keeper_table_bucket(&files, m->inode));
 	return m;
 }
 
