@@ -7,15 +7,12 @@ set -uo pipefail
 exec >/test/boot.out 2>&1
 trap 'systemctl poweroff' EXIT
 
-say() {
-	printf -- '-- %s\n' "$*"
-}
+# shellcheck source=common.sh
+. "${0%/*}/common.sh"
 
-die() {
-	printf 'FAILED: %s\n' "$*"
+explain() {
 	systemctl status --no-pager 'vcuda*'
 	journalctl --no-pager -n 50
-	exit 1
 }
 
 as_member() {
@@ -32,15 +29,6 @@ begin_steady() {
 	chown member /tmp/steady.out
 	as_member "./steady 100000 >/tmp/steady.out 2>&1; echo \$? >>/tmp/steady.out" &
 	wait_for '[ "$(tail -n 1 /tmp/steady.out)" = ready ]'
-}
-
-wait_for() {
-	local i
-	for ((i = 0; i < 600; i++)); do
-		! eval "$1" || return 0
-		sleep 0.5
-	done
-	die "waited in vain for: $1"
 }
 
 expect_passed() {

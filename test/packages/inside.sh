@@ -5,14 +5,8 @@
 # /upgrade the same with a higher version.
 set -euo pipefail
 
-say() {
-	printf -- '-- %s\n' "$*"
-}
-
-die() {
-	printf 'FAILED: %s\n' "$*" >&2
-	exit 1
-}
+# shellcheck source=common.sh
+. "${0%/*}/common.sh"
 
 apt() {
 	DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@" >/tmp/apt.log 2>&1 || {
@@ -38,15 +32,6 @@ expect_passed() {
 		cat /tmp/out >&2
 		die "$1: $2"
 	}
-}
-
-wait_for() {
-	local i
-	for ((i = 0; i < 600; i++)); do
-		! eval "$1" || return 0
-		sleep 0.5
-	done
-	die "waited in vain for: $1"
 }
 
 dependencies() {
