@@ -66,6 +66,8 @@ static void set_up(void)
 	setenv("VCUDA_CPU_MEMORY", "64M", 0);
 	setenv("VCUDA_CPU_THREADS", "2", 0);
 	setenv("VCUDA_CPU_TIME_LIMIT", "0.2", 0);
+	/* A fault is to harm the context of the input alone. */
+	setenv("VCUDA_CPU_FAULTS", "context", 0);
 	time_limit = strtod(getenv("VCUDA_CPU_TIME_LIMIT"), NULL);
 	cuda = vcuda_backend_cpu();
 	require(cuda->cuInit(0) == CUDA_SUCCESS);
