@@ -29,7 +29,7 @@ static const char *const dropped[] = {
 };
 
 /* What the guest's libraries are to print is the same there as here. */
-static const char *const passed_on[] = {"VCUDA_TRACE", "VCUDA_STATS"};
+static const char *const passed_on[] = {"VCUDA_PROGRESS", "VCUDA_TRACE", "VCUDA_STATS"};
 
 static bool is_dropped(const char *entry)
 {
@@ -62,7 +62,7 @@ static void put_quoted(FILE *out, const char *text)
 /* The image has a system of its own: of this machine's environment only the terminal and the language hold there. */
 static void put_image_environment(FILE *out)
 {
-	static const char *const kept[] = {"TERM", "LANG", "LC_ALL", "VCUDA_TRACE", "VCUDA_STATS"};
+	static const char *const kept[] = {"TERM", "LANG", "LC_ALL", "VCUDA_PROGRESS", "VCUDA_TRACE", "VCUDA_STATS"};
 	char entry[PATH_MAX];
 
 	fputs(" HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", out);

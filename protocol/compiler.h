@@ -17,6 +17,7 @@ struct vcuda_compile_job {
 	int module;         /* a file with what all kernels of a module share; it is not changed */
 	const void *order;  /* what to compile of that module */
 	size_t order_bytes; /* at most VCUDA_COMPILE_ORDER_BYTES */
+	const char *kernel; /* its name */
 	bool background;    /* leaves the processors to others */
 	const bool
 		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: it is always needed */

@@ -185,6 +185,42 @@ bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t 
 	return wake_needed(shm);
 }
 
+bool vcuda_compiling_begin(struct vcuda_shm *shm, uint32_t number, uint32_t done, const char *name)
+{
+	struct vcuda_compiling *c = &shm->compiling;
+
+	atomic_store(&c->number, 0);
+	atomic_thread_fence(memory_order_release);
+	strncpy(c->name, name, sizeof(c->name) - 1);
+	atomic_store(&c->done, done);
+	/* seq_cst: a guest thread counts itself in `waiters` first and looks at the number then */
+	atomic_store(&c->number, number);
+	return wake_needed(shm);
+}
+
+void vcuda_compiling_end(struct vcuda_shm *shm, uint32_t done)
+{
+	atomic_store(&shm->compiling.done, done);
+	atomic_store(&shm->compiling.number, 0);
+}
+
+bool vcuda_compiling_read(struct vcuda_shm *shm, uint32_t *number, uint32_t *done,
+			  char name[VCUDA_COMPILING_NAME_BYTES])
+{
+	const struct vcuda_compiling *c = &shm->compiling;
+
+	*number = atomic_load(&c->number);
+	*done = atomic_load(&c->done);
+	for (size_t n = 0; n < VCUDA_COMPILING_NAME_BYTES - 1; n++) {
+		char letter = *(const volatile char *)&c->name[n];
+
+		name[n] = letter && (letter < ' ' || letter > '~') ? '?' : letter;
+	}
+	name[VCUDA_COMPILING_NAME_BYTES - 1] = 0;
+	atomic_thread_fence(memory_order_acquire);
+	return *number && atomic_load(&c->number) == *number;
+}
+
 bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result)
 {
 	atomic_store(&shm->lost, result);

@@ -57,6 +57,18 @@ struct vcuda_handover {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t count;
 };
 
+#define VCUDA_COMPILING_NAME_BYTES 120
+
+/*
+ * What the software GPU's compiler does while commands wait for it. The name is the kernel's, cut off and ended by a
+ * NUL. It belongs to the number while the number stays the same.
+ */
+struct vcuda_compiling {
+	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t number;	/* of the compilation, from 1 on; 0: there is none */
+	_Atomic uint32_t done;					/* compilations that have ended */
+	char name[VCUDA_COMPILING_NAME_BYTES];
+};
+
 /* The control page. Indices count bytes and never wrap; position in the ring = index % VCUDA_RING_BYTES. */
 struct vcuda_shm {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint64_t tail;	/* producers: published up to here */
@@ -75,6 +87,7 @@ struct vcuda_shm {
 	struct vcuda_handover handovers[VCUDA_STAGE_BLOCKS];
 	/* worker: not 0 while a stream's fence says all that a wait for it would (vcudaStreamMark) */
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t fences;
+	struct vcuda_compiling compiling;			/* worker */
 };
 
 _Static_assert(sizeof(struct vcuda_shm) <= VCUDA_RING_OFFSET, "the control page is one page");
@@ -195,6 +208,19 @@ bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int
 /* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at
  * a time. */
 bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t status);
+
+/* The compilation with this number, not 0, is the oldest one under way, and `done` have ended. One thread at a time. */
+bool vcuda_compiling_begin(struct vcuda_shm *shm, uint32_t number, uint32_t done, const char *name);
+
+/* No compilation is under way. One thread at a time, the same as above. */
+void vcuda_compiling_end(struct vcuda_shm *shm, uint32_t done);
+
+/*
+ * Reads what is compiled. False: nothing is, or it is changing. From the guest, by any thread. The name has only
+ * printable characters.
+ */
+bool vcuda_compiling_read(struct vcuda_shm *shm, uint32_t *number, uint32_t *done,
+			  char name[VCUDA_COMPILING_NAME_BYTES]);
 
 /* Tells the guest that the session is over; `result` is a CUresult other than 0. */
 bool vcuda_complete_lost(struct vcuda_shm *shm, int32_t result);

@@ -19,6 +19,7 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/probe.h"
+#include "guest/progress/progress.h"
 #include "protocol/activity-rows.h"
 #include "protocol/call-info.h"
 #include "section.h"
@@ -120,13 +121,28 @@ static int wait_transport(void *transport, uint32_t seen, uint32_t timeout_us)
 	return err;
 }
 
+struct sleep {
+	bool (*blocked)(void *argument);
+	void *argument;
+	uint32_t compiling; /* the compilation that was looked at */
+};
+
+static bool has_no_news(void *sleep)
+{
+	const struct sleep *s = sleep;
+
+	return s->blocked(s->argument) && atomic_load(&producer.shm->compiling.number) == s->compiling;
+}
+
 /* Sleeps until the worker may have done something. Returns 0 or the session's error. */
 static int sleep_while(bool (*blocked)(void *), void *argument)
 {
+	struct sleep sleep = {blocked, argument, atomic_load(&producer.shm->compiling.number)};
+	uint32_t limit_us = client_progress_look(producer.shm);
 	int err;
 
 	client_section_enter();
-	err = vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, 0, blocked, argument);
+	err = vcuda_shm_sleep(producer.shm, wait_transport, client_session.transport, limit_us, has_no_news, &sleep);
 	client_section_leave();
 	return client_session_check(err);
 }
@@ -169,19 +185,22 @@ static int poll_or_sleep_while(bool (*blocked)(void *), void *argument)
 	return 0;
 }
 
+int client_call_wait_while(bool (*blocked)(void *argument), void *argument)
+{
+	int result = poll_or_sleep_while(blocked, argument);
+
+	client_progress_end();
+	return result;
+}
+
 static int wait_while(struct call_thread *thread, bool (*blocked)(void *), void *argument)
 {
 	uint64_t start = profile ? vcuda_now_ns() : 0;
-	int result = poll_or_sleep_while(blocked, argument);
+	int result = client_call_wait_while(blocked, argument);
 
 	if (start)
 		thread->waited_ns += vcuda_now_ns() - start;
 	return result;
-}
-
-int client_call_wait_while(bool (*blocked)(void *argument), void *argument)
-{
-	return poll_or_sleep_while(blocked, argument);
 }
 
 struct vcuda_shm *client_call_shm(void)

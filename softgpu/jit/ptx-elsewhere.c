@@ -186,6 +186,7 @@ enum ptx_status ptx_elsewhere_make(const struct ptx_wanted *w, struct ptx_made *
 	struct vcuda_compile_job job = {.module = module_file(m),
 					.order = &order,
 					.order_bytes = sizeof(order),
+					.kernel = w->kernel->info.name,
 					.background = !w->choose,
 					.unwanted = w->choose ? NULL : &m->gone};
 	enum ptx_status status;

@@ -2,11 +2,18 @@
 """The compiler of the software GPU in processes of its own: crashes, limits, and its end. And NVIDIA's in the worker."""
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
+import select
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
+import time
 
 from harness import LIMIT, build, check, children, daemon, vcuda, wait_until
 
@@ -22,8 +29,8 @@ LARGE = "targets 4000"  # 200 MiB
 class Program:
     """test/local/compile.c: one kernel after another."""
 
-    def __init__(self, d, env):
-        self.p = subprocess.Popen([build("test/local/compile")], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, d, env, stderr=None):
+        self.p = subprocess.Popen([build("test/local/compile")], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.daemon = d
 
     def begin(self, what):
@@ -168,6 +175,70 @@ def compile_sleeps():
         wait_until(lambda: all(map(is_gone, sleeping)), "a process that sleeps is there still")
         check(p.compile("steps 3") == "0", "the next kernel")
         p.end()
+
+
+class Terminal:
+    """A terminal of 100 columns, and what was written to it."""
+
+    def __init__(self):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        self.text = ""
+
+    def read(self):
+        """All that is there, and was before."""
+        while select.select([self.master], [], [], 0)[0]:
+            self.text += os.read(self.master, 4096).decode()
+        return self.text
+
+    def close(self):
+        os.close(self.slave)
+        os.close(self.master)
+
+
+ERASE = "\r\x1b[K"
+LINE = re.compile(r"vcuda: compiling kernels for the software GPU: (\d+) done, now large \((\d+) s\)")
+
+
+def compile_slowly(d, env, terminal, wait):
+    """One compilation that lasts until wait() returns: its process is stopped meanwhile."""
+    p = Program(d, env, stderr=terminal.slave if terminal else subprocess.PIPE)
+    wait_until(lambda: p.compile("steps 1") == "0" and p.processes(), "no process is there")
+    stopped = p.processes()
+    stop(*stopped)
+    p.begin("steps 2")
+    wait()
+    for process in stopped:
+        os.kill(process, signal.SIGCONT)
+    check(p.result() == "0", "the kernel")
+    check(p.compile("steps 3") == "0", "the next kernel")
+    p.p.stdin.close()
+    errors = "" if terminal else p.p.stderr.read()
+    check(p.p.wait(LIMIT) == 0, f"the program ended with {p.p.returncode}")
+    return errors
+
+
+def compile_progress():
+    """A terminal has a line while the program waits for the compiler, and nothing of it afterwards; all else has none."""
+    with starts() as (d, env):
+        env = dict(env, TERM="xterm")
+        terminal = Terminal()
+
+        def wait_for_line():
+            wait_until(lambda: any(int(m.group(2)) >= 1 for m in LINE.finditer(terminal.read())), f"no line: {terminal.text!r}")
+        compile_slowly(d, env, terminal, wait_for_line)
+        text = terminal.read()
+        check(text.endswith(ERASE), f"the line stays: {text!r}")
+        check(not LINE.sub("", text).replace(ERASE, ""), f"other text: {text!r}")
+        check(len({m.group(1) for m in LINE.finditer(text)}) == 1, f"kernels were counted while one was compiled: {text!r}")
+        terminal.close()
+        for variables in {"VCUDA_PROGRESS": "0"}, {"VCUDA_LOG": "0"}, {"TERM": "dumb"}:
+            terminal = Terminal()
+            compile_slowly(d, dict(env, **variables), terminal, lambda: time.sleep(2))
+            check(not terminal.read(), f"{variables}: {terminal.text!r}")
+            terminal.close()
+        errors = compile_slowly(d, env, None, lambda: time.sleep(2))
+        check(not errors, f"what is no terminal has {errors!r}")
 
 
 def compile_ends():

@@ -18,6 +18,7 @@
 #include "memory/mapping.h"
 #include "process/compile-process.h"
 #include "process/compile-spawner.h"
+#include "session/compiling.h"
 #include "session/ledger.h"
 
 /* Compilations at a time; others wait. Each may have --max-compile-memory. */
@@ -375,14 +376,19 @@ static enum vcuda_compile_end try(const struct vcuda_compile_job *job, void **re
 static enum vcuda_compile_end run(const struct vcuda_compile_job *job, void **result, size_t *bytes, char *why,
 				  size_t size)
 {
+	struct worker_compiling compiling;
 	enum vcuda_compile_end end;
 	bool again;
 
+	if (!job->background)
+		worker_compiling_begin(&compiling, job->kernel);
 	begin_work();
 	do
 		end = try(job, result, bytes, &again, why, size);
 	while (again);
 	end_work();
+	if (!job->background)
+		worker_compiling_end(&compiling);
 	return end;
 }
 

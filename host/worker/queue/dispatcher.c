@@ -16,6 +16,7 @@
 #include "queue/callback.h"
 #include "queue/compile-watch.h"
 #include "session/command.h"
+#include "session/compiling.h"
 #include "session/dispatch.h"
 #include "common/deadline.h"
 #include "common/log.h"
@@ -543,6 +544,7 @@ void worker_dispatcher_serve(struct worker_session *s)
 	vcuda_consumer_init(&dispatcher.consumer, s->shm);
 	dispatcher.idle = 1;
 	dispatcher.threads = 1;
+	worker_compiling_tell(s, worker_dispatcher_wake_guest);
 	/* The first commands may be there already, published before anybody could be rung for. */
 	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)
 		vcuda_log("cannot use the doorbell: %s", strerror(errno));
