@@ -23,6 +23,18 @@ struct vcuda_compile_job {
 		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: it is always needed */
 };
 
+/* A version of a kernel that can run now. Times in ns. */
+struct vcuda_compiled {
+	const char *kernel; /* its name, borrowed */
+	bool loaded;        /* from the cache: nothing was compiled, and only `wall_ns` and `link_ns` are said */
+	bool quick, background;
+	uint32_t instructions;
+	uint64_t bytes;   /* of machine code, as an object file */
+	uint64_t wall_ns; /* since it was asked for */
+	uint64_t cpu_ns;  /* of the process that compiled */
+	uint64_t parse_ns, analysis_ns, lowering_ns, passes_ns, emission_ns, link_ns;
+};
+
 enum vcuda_compile_end {
 	VCUDA_COMPILE_DONE,
 	VCUDA_COMPILE_FAILED,    /* the same job fails again: it took too long, or the compiler crashed */
@@ -39,6 +51,8 @@ struct vcuda_compiler {
 				      char *why, size_t why_bytes);
 	/* A job will come soon. Does not wait. Thread-safe. */
 	void (*expect)(void);
+	/* What a version took. NULL: nobody wants to know. Thread-safe. */
+	void (*tell)(const struct vcuda_compiled *compiled);
 };
 
 /*

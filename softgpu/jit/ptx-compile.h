@@ -14,6 +14,7 @@ struct ptx_plan {
 	struct ptx_body body;
 	struct ptx_lowering low;
 	unsigned lanes;
+	double parse_ms; /* what the kernel's text took */
 };
 
 enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,

@@ -42,6 +42,13 @@ bool ptx_elsewhere_is_used(void)
 	return compiler;
 }
 
+void ptx_elsewhere_tell(const struct ptx_kernel *kernel, struct vcuda_compiled *compiled)
+{
+	compiled->kernel = kernel->info.name;
+	if (compiler && compiler->tell)
+		compiler->tell(compiled);
+}
+
 /* ---- the file of a module ---- */
 
 static bool put(int file, const void *data, size_t bytes)

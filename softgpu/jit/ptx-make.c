@@ -16,12 +16,22 @@
 /* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
 #define OPTIMISED_CHOICES 192
 
-double ptx_make_now_ms(void)
+static double ms_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+double ptx_make_now_ms(void)
+{
+	return ms_of(CLOCK_MONOTONIC);
+}
+
+double ptx_make_cpu_ms(void)
+{
+	return ms_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
@@ -70,7 +80,7 @@ static enum ptx_status compile(const struct ptx_wanted *w, struct ptx_plan *plan
 
 enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, struct ptx_error *error)
 {
-	double start = ptx_make_now_ms();
+	double start = ptx_make_now_ms(), cpu = ptx_make_cpu_ms();
 	enum ptx_status status;
 	struct ptx_plan *plan;
 
@@ -78,7 +88,8 @@ enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, stru
 	status = ptx_plan_create(w->kernel, w->blockdim, &plan, error);
 	if (status != PTX_OK)
 		return status;
-	made->times.analysis = ptx_make_now_ms() - start;
+	made->times.parse = plan->parse_ms;
+	made->times.analysis = ptx_make_now_ms() - start - plan->parse_ms;
 	if (w->choose && starts_quick(w->version, plan))
 		made->version.quick = true;
 	if (!made->version.quick && stays_quick(plan))
@@ -86,5 +97,6 @@ enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, stru
 	else
 		status = compile(w, plan, made, error);
 	ptx_plan_destroy(plan);
+	made->times.cpu = ptx_make_cpu_ms() - cpu;
 	return status;
 }

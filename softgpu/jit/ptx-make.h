@@ -28,6 +28,8 @@ void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
 /* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
 bool ptx_make_is_patient(void);
 
+/* By the clock, and of the calling thread. */
 double ptx_make_now_ms(void);
+double ptx_make_cpu_ms(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "jit/ptx-compile.h"
+#include "jit/ptx-make.h"
 #include "front/ptx-source.h"
 
 /* What a GPU has. */
@@ -49,12 +50,14 @@ enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockd
 				struct ptx_error *error)
 {
 	struct ptx_plan *p = calloc(1, sizeof(*p));
+	double start = ptx_make_now_ms();
 	enum ptx_status status;
 
 	*plan = NULL;
 	if (!p)
 		return PTX_NO_MEMORY;
 	status = ptx_source_read(kernel, error);
+	p->parse_ms = ptx_make_now_ms() - start;
 	if (status != PTX_OK) {
 		free(p);
 		return status;

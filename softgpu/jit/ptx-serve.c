@@ -94,12 +94,17 @@ static enum ptx_status read_module(int file, const struct vcuda_cache_key *text,
 static enum ptx_status make(int file, const struct ptx_order *order, struct ptx_made *made, struct ptx_error *error)
 {
 	struct ptx_wanted wanted = {.version = order->version, .choose = order->choose};
+	double start = ptx_make_now_ms(), cpu = ptx_make_cpu_ms();
 	enum ptx_status status = read_module(file, &order->text, error);
+	double wall = ptx_make_now_ms() - start;
 
+	cpu = ptx_make_cpu_ms() - cpu;
 	if (status == PTX_OK) {
 		wanted.kernel = ptx_module_kernel(last.module, order->kernel);
 		memcpy(wanted.blockdim, order->blockdim, sizeof(wanted.blockdim));
 		status = wanted.kernel ? ptx_make(&wanted, made, error) : PTX_INVALID;
+		made->times.parse += wall;
+		made->times.cpu += cpu;
 	}
 	if (status != PTX_OK)
 		forget_last();

@@ -30,12 +30,37 @@ static void report(const struct ptx_binary *b, const struct ptx_made *made, bool
 
 	if (!wanted || !*wanted)
 		return;
-	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: analysis %.2f, lowering "
-		  "%.2f, "
+	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: parse %.2f, "
+		  "analysis %.2f, lowering %.2f, "
 		  "passes %.2f, emission %.2f, link %.2f",
 		  b->kernel->info.name, d[0], d[1], d[2], made->version.masked ? "masked" : "full",
-		  made->version.quick ? "quick" : "optimised", from, made->piece->instructions, t->analysis,
+		  made->version.quick ? "quick" : "optimised", from, made->piece->instructions, t->parse, t->analysis,
 		  t->lowering, t->passes, t->emission, t->link);
+}
+
+static uint64_t ns_of(double ms)
+{
+	return ms > 0 ? (uint64_t)(ms * 1e6) : 0;
+}
+
+static void tell(const struct ptx_binary *b, const struct ptx_made *made, bool loaded, bool background, double start)
+{
+	const struct ptx_times *t = &made->times;
+	struct vcuda_compiled compiled = {.loaded = loaded,
+					  .quick = made->version.quick,
+					  .background = background,
+					  .instructions = made->piece->instructions,
+					  .bytes = made->piece->object_bytes,
+					  .wall_ns = ns_of(ptx_make_now_ms() - start),
+					  .cpu_ns = ns_of(t->cpu),
+					  .parse_ns = ns_of(t->parse),
+					  .analysis_ns = ns_of(t->analysis),
+					  .lowering_ns = ns_of(t->lowering),
+					  .passes_ns = ns_of(t->passes),
+					  .emission_ns = ns_of(t->emission),
+					  .link_ns = ns_of(t->link)};
+
+	ptx_elsewhere_tell(b->kernel, &compiled);
 }
 
 static void forget_description(struct ptx_binary *b)
@@ -91,6 +116,7 @@ static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, stru
 	if (ok) {
 		ptx_statistics_count(&ptx_statistics.loaded);
 		report(b, &made, true);
+		tell(b, &made, true, false, start);
 	} else {
 		vcuda_cache_forget(cache, &key);
 	}
@@ -119,6 +145,7 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 {
 	const struct ptx_version quick = {v->masked, true, v->checked};
 	struct ptx_wanted wanted = {.kernel = b->kernel, .version = *v, .choose = choose};
+	double start = ptx_make_now_ms();
 	enum ptx_status status;
 	struct ptx_made made;
 
@@ -134,6 +161,7 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 		return status;
 	*v = made.version;
 	status = use(b, &made, describe, code, error);
+	tell(b, &made, false, !choose, start);
 	free(made.piece);
 	return status;
 }

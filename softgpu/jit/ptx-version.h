@@ -8,7 +8,8 @@
 
 /* Where the time went, in ms. */
 struct ptx_times {
-	double analysis, lowering, passes, emission, link;
+	double parse, analysis, lowering, passes, emission, link;
+	double cpu; /* of the thread that compiled */
 };
 
 /*

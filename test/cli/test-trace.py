@@ -13,6 +13,9 @@ LAUNCHES = 7
 ASKED = 40  # traced.c's
 LINE = re.compile(r"\[(\d+)\] (cu\w+)\((.*)\) = (\w+) \((local|queued(?: \d+)?|waited(?: \d+ times)?(?:, queued(?: \d+)?)?), ([\d.]+) us\)")
 ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)((?: +[\d.]+ +[\d.]+)? +[\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (\w+)")
+KERNELS_HEAD = "What the software GPU compiled, in ms\n"
+KERNEL_NAMES = ["wall", "behind", "CPU", "parse", "analysis", "lowering", "passes", "emission", "link", "versions", "optimised", "cached", "bytes",
+                "instructions", "kernel"]
 WORKER_ROW = re.compile(r" *([\d.]+) +([\d.]+) +([\d.]+) +(\d+)  (\w+)")
 
 
@@ -90,6 +93,7 @@ def lines():
 
 def table():
     text, worker = traced(["--stats"]).stderr.split("What the worker ran\n")
+    worker = worker.split(KERNELS_HEAD)[0]
     ran = {m[5]: int(m[4]) for m in WORKER_ROW.finditer(worker)}
     check(ran["vcudaLaunchKernel"] == LAUNCHES and ran["cuCtxSynchronize"] == 1, worker)
     sums = [float(m[1]) for m in WORKER_ROW.finditer(worker)]
@@ -115,6 +119,27 @@ def table():
         check(waited <= ms + 0.001 and half <= most_of <= longest and each <= longest + 0.01, row[0])
         check(abs(ms * 1000 - each * int(row[7])) <= 1 + 0.01 * int(row[7]), row[0])
     check("[" not in text, "--stats prints lines")
+
+
+def kernels():
+    """What was compiled for each kernel, and for all; with a full cache, what was loaded."""
+    with tempfile.TemporaryDirectory() as cache:
+        for compiles in True, False:
+            head, *rows = traced(["--stats"], VCUDA_CACHE=cache).stderr.split(KERNELS_HEAD)[1].splitlines()
+            check(head.split() == KERNEL_NAMES, head)
+            found = {fields[-1]: dict(zip(KERNEL_NAMES[:-1], map(float, fields[:-1]))) for fields in map(str.split, rows)}
+            total = found.pop("total")
+            check(found, rows)
+            for row in found.values():
+                parts = sum(row[part] for part in ("parse", "analysis", "lowering", "passes", "emission", "link"))
+                check(parts <= row["wall"] + 0.5 and row["bytes"] > 0 and row["instructions"] > 0, row)
+                if compiles:
+                    check(row["versions"] > 0 and row["optimised"] <= row["versions"] and not row["cached"], row)
+                    check(row["CPU"] > 0 and row["passes"] > 0 and row["emission"] > 0, row)
+                else:
+                    check(row["cached"] > 0 and not row["versions"] and not row["CPU"], row)
+            for name in KERNEL_NAMES[:-1]:
+                check(abs(total[name] - sum(row[name] for row in found.values())) <= 0.1 * len(found), f"{name}: {total}")
 
 
 def asked():

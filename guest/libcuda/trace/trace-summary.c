@@ -15,6 +15,7 @@
 #include "guest/client/session.h"
 #include "common/deadline.h"
 #include "common/start-thread.h"
+#include "trace/trace-kernels.h"
 #include "trace/trace.h"
 
 /* Times are sorted into classes, four for each doubling, from 64 ns on. */
@@ -182,6 +183,8 @@ static struct {
 	bool answered;
 	unsigned int used;
 	uint64_t words[PROFILE_WORDS];
+	unsigned int kernel_count;
+	uint64_t *kernels;
 } worker = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *ask(void *unused)
@@ -189,8 +192,12 @@ static void *ask(void *unused)
 	static uint64_t words[PROFILE_WORDS];
 	unsigned int used = 0;
 	CUresult result = vcuda_call_vcudaProfile(PROFILE_WORDS, &used, words);
+	unsigned int kernel_count = 0;
+	uint64_t *kernels = result == CUDA_SUCCESS ? libcuda_trace_kernels_ask(&kernel_count) : NULL;
 
 	pthread_mutex_lock(&worker.lock);
+	worker.kernels = kernels;
+	worker.kernel_count = kernel_count;
 	if (result == CUDA_SUCCESS && used <= PROFILE_WORDS)
 		memcpy(worker.words, words, used * sizeof(*words));
 	worker.used = result == CUDA_SUCCESS && used <= PROFILE_WORDS ? used : 0;
@@ -275,8 +282,10 @@ void libcuda_trace_summary_print(struct libcuda_trace_file *to)
 
 	if (out) {
 		print_calls(out, rows, used, &total);
-		if (answered)
+		if (answered) {
 			print_worker(out, answered);
+			libcuda_trace_kernels_print(out, worker.kernels, worker.kernel_count);
+		}
 		if (!fclose(out))
 			libcuda_trace_file_write(to, text, length);
 		free(text);

@@ -401,4 +401,4 @@ static void expect(void)
 	pthread_mutex_unlock(&pool.lock);
 }
 
-const struct vcuda_compiler worker_compiler = {.run = run, .expect = expect};
+const struct vcuda_compiler worker_compiler = {.run = run, .expect = expect, .tell = worker_compiling_count};

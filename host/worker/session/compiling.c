@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "session/compile-rows.h"
+
 static struct {
 	pthread_mutex_t lock;
 	struct worker_session *session; /* NULL: there is nobody to tell yet */
@@ -63,4 +65,15 @@ void worker_compiling_end(struct worker_compiling *c)
 	state.done++;
 	show();
 	pthread_mutex_unlock(&state.lock);
+}
+
+void worker_compiling_count(const struct vcuda_compiled *compiled)
+{
+	struct worker_session *s;
+
+	pthread_mutex_lock(&state.lock);
+	s = state.session;
+	pthread_mutex_unlock(&state.lock);
+	if (s)
+		worker_compile_rows_add(s, compiled);
 }

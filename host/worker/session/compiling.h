@@ -3,6 +3,7 @@
 #ifndef VCUDA_COMPILING_H
 #define VCUDA_COMPILING_H
 
+#include "protocol/compiler.h"
 #include "session/session.h"
 
 /* A compilation, in the memory of the thread that waits for it. */
@@ -17,5 +18,8 @@ void worker_compiling_tell(struct worker_session *s, void (*wake)(struct worker_
 
 void worker_compiling_begin(struct worker_compiling *c, const char *kernel);
 void worker_compiling_end(struct worker_compiling *c);
+
+/* Counts a version of a kernel for the guest (compile-rows.h). */
+void worker_compiling_count(const struct vcuda_compiled *compiled);
 
 #endif
