@@ -83,14 +83,12 @@ static bool complete(struct ptx_binary *binary)
 		binary->completing = false;
 		if (status == PTX_OK)
 			ptx_binary_publish(binary, true, code);
-		if (status == PTX_OK && version.quick)
-			ptx_tier_improve(binary, true);
 		pthread_cond_broadcast(&module->changed);
 	}
 	pthread_mutex_unlock(&module->lock);
 	if (status != PTX_OK)
 		vcuda_log("cannot compile kernel %s for parts of its warps: line %u of the PTX: %s",
-			binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
+			  binary->kernel->info.name, error.line, *error.text ? error.text : "out of memory");
 	return status == PTX_OK;
 }
 
@@ -109,6 +107,7 @@ static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdi
 	b->threads = blockdim[0] * blockdim[1] * blockdim[2];
 	b->kernel = kernel;
 	b->complete = complete;
+	b->improve = ptx_tier_improve;
 	module_of(b)->free_code = free_module_code;
 	b->next = kernel->binaries;
 	kernel->binaries = b;
@@ -131,8 +130,6 @@ static void fill(struct ptx_binary *b)
 	if (status == PTX_OK) {
 		ptx_binary_publish(b, false, code);
 		b->state = PTX_BINARY_READY;
-		if (version.quick)
-			ptx_tier_improve(b, false);
 	} else {
 		b->state = PTX_BINARY_FAILED;
 		b->status = status;

@@ -11,6 +11,7 @@
 struct ptx_piece {
 	uint64_t stack, object_bytes;
 	uint32_t plain_bytes, site_count, offset_count, instructions;
+	uint32_t made_us; /* processor time that compiling it took */
 };
 
 size_t ptx_piece_size(const struct ptx_piece *piece);

@@ -7,7 +7,7 @@
 
 /*
  * Asks for an optimised version in the place of a quick one. Blocks that begin later run it. Without memory for that
- * the quick one stays. The caller holds the module's lock.
+ * the quick one stays. The caller uses the module. From any thread.
  */
 void ptx_tier_improve(struct ptx_binary *binary, bool masked);
 

@@ -10,6 +10,12 @@
 #include "jit/ptx-elsewhere.h"
 #include "front/ptx-statistics.h"
 
+/*
+ * Quick code is replaced once it has run for as long as it took to compile, which is a third to a fifth of what
+ * optimised code takes. For how long masked code has run is not known by itself: it is often the last warp alone.
+ */
+#define MASKED_WORTH 4
+
 static bool checked; /* atomic */
 
 void ptx_check_accesses(void)
@@ -90,6 +96,7 @@ static enum ptx_status take(struct ptx_binary *b, struct ptx_made *made, const s
 	}
 	c->stack = made->piece->stack;
 	c->quick = made->version.quick;
+	c->worth_ns = made->piece->made_us * 1000ull * (made->version.masked ? MASKED_WORTH : 1);
 	*code = c;
 	made->times.link = ptx_make_now_ms() - start;
 	return PTX_OK;

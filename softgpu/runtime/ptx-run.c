@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/ptx-hot.h"
 #include "runtime/ptx-thread.h"
 
 static struct ptx_thread *thread_of(struct ptx_context *ctx)
@@ -576,13 +577,16 @@ static bool run_all(const struct ptx_launch *launch, struct ptx_thread *t, uint6
 bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
 {
 	struct ptx_thread *t = ptx_thread_get();
+	struct ptx_hot hot;
 	bool ok;
 
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
 		return false;
 	ptx_memory_enter(t);
+	ptx_hot_begin(&hot, launch->binary);
 	ok = run_all(launch, t, index, count, fault);
+	ptx_hot_end(&hot, launch->binary);
 	ptx_memory_leave(t);
 	return ok;
 }

@@ -89,6 +89,9 @@ struct ptx_machine_code {
 	ptx_code code;
 	uint64_t stack;
 	bool quick;
+	/* Of quick code, atomic: for how long it has run; for how long it runs until better code is asked for */
+	uint64_t ran_ns, worth_ns;
+	bool hot; /* atomic: better code was asked for */
 	struct ptx_machine_code *older; /* blocks may still run it */
 };
 
@@ -103,6 +106,8 @@ struct ptx_binary {
 	bool completing;             /* the masked version is being compiled */
 	/* Makes the masked version if no thread has; from any thread. False: the log says why it cannot be. */
 	bool (*complete)(struct ptx_binary *binary);
+	/* Has quick code replaced, in the background; from any thread. */
+	void (*improve)(struct ptx_binary *binary, bool masked);
 	enum ptx_status status;      /* why it failed */
 	struct ptx_error error;
 	struct ptx_site *sites;

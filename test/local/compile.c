@@ -5,6 +5,7 @@
  * - targets N: a branch to one of N targets. The time that it takes to compile grows with N, and the memory as well.
  * - steps N: so many instructions in a row.
  * - mixed N: so many pairs of instructions of seven registers. NVIDIA's compiler takes half a minute for 60,000.
+ * - launches N: the last kernel runs so often.
  * - unload: the module of the last kernel goes; the line says "0".
  */
 #include "pair.h"
@@ -12,6 +13,7 @@
 #define LINE_BYTES 64
 
 static CUmodule module;
+static CUfunction function;
 
 static void unload(void)
 {
@@ -64,23 +66,28 @@ static char *make_text(void (*write_body)(FILE *text, unsigned int count), unsig
 	return made;
 }
 
-static CUresult compile(char *text)
+static CUresult launch(unsigned int count)
 {
-	CUfunction function;
 	CUdeviceptr memory;
 	void *parameters[] = {&memory};
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 
-	unload();
 	OK(cuMemAlloc_v2(&memory, 4096));
-	OK(cuModuleLoadData(&module, text));
-	free(text);
-	OK(cuModuleGetFunction(&function, module, "large"));
-	result = cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
+	for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
 	if (result == CUDA_SUCCESS)
 		result = cuCtxSynchronize();
 	OK(cuMemFree_v2(memory));
 	return result;
+}
+
+static CUresult compile(char *text)
+{
+	unload();
+	OK(cuModuleLoadData(&module, text));
+	free(text);
+	OK(cuModuleGetFunction(&function, module, "large"));
+	return launch(1);
 }
 
 int main(void)
@@ -98,6 +105,8 @@ int main(void)
 			result = compile(make_text(write_steps, count));
 		else if (sscanf(line, "mixed %u", &count) == 1)
 			result = compile(make_text(write_mixed, count));
+		else if (sscanf(line, "launches %u", &count) == 1)
+			result = launch(count);
 		else
 			unload();
 		printf("%d\n", (int)result);

@@ -152,8 +152,10 @@ def compile_unloads():
     """What compiles in the background ends with its module."""
     with starts() as (d, env):
         p = Program(d, env)
-        check(p.compile("steps 12000") == "0", "a large kernel, whose quick code runs")
-        compiling = p.compiling()
+        check(p.compile("mixed 3000") == "0", "a large kernel, whose quick code runs")
+        before = p.processes()
+        wait_until(lambda: p.compile("launches 2000") == "0" and set(p.processes()) - set(before), "hot code is not optimised")
+        compiling, = set(p.processes()) - set(before)
         stop(compiling)
         check(p.compile("unload") == "0", "unload")
         wait_until(lambda: is_gone(compiling), "a compilation outlives its module")
