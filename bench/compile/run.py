@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times programs on the software GPU whose kernels no cache has, with one build or with two in turns.
+
+    bench/compile/run.py build                      # each program three times
+    bench/compile/run.py --rounds 7 old-build build # and the ratios: above 1, the second build is faster
+    bench/compile/run.py --programs small,many --json figures.json build
+
+nvcc 13 builds the programs into --folder (default: bench-compile in the last build), where they stay for the next time. A run is `vcuda run`
+with its own empty cache, from its start until the last of its processes has ended. Processor seconds are those of all processes together: the
+program's, vcudad's, the worker's, the compilers'. They say more than wall seconds where other work has the machine, too.
+"""
+import argparse
+import ctypes
+import json
+import math
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = {"small": [], "many": [], "integer": [], "printf": [], "tensor": [], "calls": [], "debug": ["-G"], "cub-scan": [], "thrust": [],
+            "cub-sort": []}
+ARCHITECTURE = "arch=compute_80,code=compute_80"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def build_program(nvcc, folder, name):
+    """The program, built unless it is newer than its source."""
+    program = folder / name
+    sources = [SOURCE / f"{name}.cu", SOURCE / "check.h"]
+    if not program.exists() or program.stat().st_mtime < max(s.stat().st_mtime for s in sources):
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run([nvcc, *PROGRAMS[name], "-std=c++17", "-cudart", "shared", "-gencode", ARCHITECTURE, sources[0], "-o", program], check=True)
+    return program
+
+
+def wait_for_all():
+    """Processes whose parents have ended are children of this one."""
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        pass
+
+
+def run(build, program):
+    """Wall and processor seconds of one run."""
+    with tempfile.TemporaryDirectory() as cache:
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        r = subprocess.run([f"{build}/cli/vcuda", "run", "--backend", "cpu", "--", program], env=dict(os.environ, VCUDA_CACHE=cache),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        wall = time.monotonic() - start
+        wait_for_all()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if r.returncode:
+        sys.exit(f"{program} with {build} ended with {r.returncode}:\n{r.stderr}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(options, name, program):
+    """Of each build: medians of the rounds, which the builds run in turns."""
+    runs = {build: [] for build in options.builds}
+    for _ in range(options.rounds):
+        for build in options.builds:
+            runs[build].append(run(build, program))
+    return {"program": name, "builds": [{"build": build, "wall": statistics.median(w for w, _ in r), "processor": statistics.median(p for _, p in r),
+                                         "runs": r} for build, r in runs.items()]}
+
+
+def ratio(row, what):
+    first, last = row["builds"][0][what], row["builds"][-1][what]
+    return first / last if last else math.nan
+
+
+def print_row(row):
+    cells = [row["program"]]
+    for b in row["builds"]:
+        cells += [f"{b['wall']:.3f}", f"{b['processor']:.3f}"]
+    if len(row["builds"]) > 1:
+        cells += [f"{ratio(row, 'wall'):.2f}", f"{ratio(row, 'processor'):.2f}"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def print_head(count):
+    names = ["program"] + [f"{n} wall s | {n} processor s" for n in (["first", "second"] if count > 1 else ["cold"])]
+    names += ["wall ratio", "processor ratio"] if count > 1 else []
+    head = "| " + " | ".join(names) + " |"
+    print(head + "\n" + "|---" * (head.count("|") - 1) + "|")
+
+
+def print_means(rows):
+    if len(rows[0]["builds"]) > 1:
+        means = [statistics.geometric_mean(ratio(r, what) for r in rows) for what in ("wall", "processor")]
+        print(f"\nGeometric means of the ratios: wall {means[0]:.2f}, processor {means[1]:.2f}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("builds", nargs="+", metavar="BUILD", help="a build folder; one or two")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--programs", default=",".join(PROGRAMS), help="by default " + ",".join(PROGRAMS))
+    p.add_argument("--folder", type=pathlib.Path)
+    p.add_argument("--nvcc", default="nvcc")
+    p.add_argument("--json", help="a file for all figures")
+    options = p.parse_args()
+    names = options.programs.split(",")
+    unknown = [n for n in names if n not in PROGRAMS]
+    if len(options.builds) > 2 or unknown or options.rounds < 1:
+        p.error(f"there is no program {unknown[0]}" if unknown else "give one build or two, and at least one round")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    folder = options.folder or pathlib.Path(options.builds[-1]) / "bench-compile"
+    programs = {n: build_program(options.nvcc, folder, n) for n in names}
+    print_head(len(options.builds))
+    rows = []
+    for name, program in programs.items():
+        rows.append(measure(options, name, program))
+        print_row(rows[-1])
+    print_means(rows)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
