@@ -218,7 +218,7 @@ static void rank_k(bool hermitian, char from, int64_t most)
 static void rank_k_refused(void)
 {
 	static const char *const names[] = {"=CsyrkEx", "=CherkEx", "=Csyrk3mEx", "=Cherk3mEx"};
-	float one[2] = {1, 0};
+	const void *one = scalar(1);
 	void *h = blas_handle;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
