@@ -179,8 +179,25 @@ partitions() {
 	echo "0 0"
 }
 
+# loop_device MODE OFFSET SIZE: prints a new loop device for a part of the disk. Another process may take the free one first.
+loop_device() {
+	local options=(--find --show --offset "$2")
+	[ "$1" = rw ] || options+=(--read-only)
+	[ "$3" = 0 ] || options+=(--sizelimit "$3")
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		! losetup "${options[@]}" "$DISK" 2>/dev/null || return 0
+		sleep 0.5
+	done
+	die "$IMAGE: the kernel gives no loop device for it."
+}
+
+# mount_at MODE OFFSET SIZE: false where there is no file system that the kernel knows. The loop device ends with the mount.
 mount_at() {
-	mount -o "$1,loop,nosuid,nodev,noexec,offset=$2$([ "$3" = 0 ] || printf ',sizelimit=%s' "$3")" "$DISK" "$WORK/root" 2>/dev/null
+	local device status=0
+	device=$(loop_device "$@") || exit 1
+	mount -o "$1,nosuid,nodev,noexec" "$device" "$WORK/root" 2>/dev/null || status=$?
+	losetup --detach "$device"
+	return "$status"
 }
 
 find_root() {
@@ -189,12 +206,7 @@ find_root() {
 		mount_at ro "$offset" "$size" || continue
 		if [ -e "$WORK/root/etc/os-release" ] || [ -L "$WORK/root/etc/os-release" ]; then
 			umount "$WORK/root"
-			# The loop device of the last mount may end later than that mount.
-			for _ in 1 2 3 4 5 6 7 8 9 10; do
-				! mount_at rw "$offset" "$size" || break
-				sleep 0.5
-			done
-			mountpoint -q "$WORK/root" || die "$IMAGE: its root file system cannot be written."
+			mount_at rw "$offset" "$size" || die "$IMAGE: its root file system cannot be written."
 			MOUNTED=yes
 			return
 		fi
