@@ -125,6 +125,7 @@ def disks():
     """Raw disks with and without partitions, and qcow2. A second time changes nothing."""
     with tempfile.TemporaryDirectory(prefix="v") as top:
         needs_mounts(top)
+        os.environ["TMPDIR"] = top
         make_system(f"{top}/system")
         for partitioned in (False, True):
             disk, offset = f"{top}/{partitioned}.raw", START if partitioned else 0
@@ -144,7 +145,7 @@ def disks():
             subprocess.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", f"{top}/a.qcow2", disk], check=True)
             with mounted(top, disk, START) as root:
                 check_files(root)
-        left = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if "vcuda-init." in line]
+        left = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if f"{top}/" in line]
         check(not left, f"mounts are left: {left}")
 
 
