@@ -39,7 +39,7 @@ class Kubelet:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.plugins = queue.Queue()  # requests of Register
-        self.refuse = None
+        self.refuse, self.lists = None, 0
         self.pods = {}  # name: (resource, device IDs)
         self.channels, self.servers = [], []
 
@@ -67,6 +67,7 @@ class Kubelet:
         return DEVICE_PLUGIN.Empty()
 
     def List(self, _request, _context):
+        self.lists += 1
         answer = POD_RESOURCES.ListPodResourcesResponse()
         for name, (resource, devices) in self.pods.items():
             container = answer.pod_resources.add(name=name, namespace="default").containers.add(name="main")

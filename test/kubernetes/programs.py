@@ -79,6 +79,23 @@ class Program:
                 found[os.fsdecode(sockets[0]).split("/")[-2]] = int(process)
         return found
 
+    def starts_again(self, before):
+        """Waits for another vcudad of each unit; `before` has those of an earlier run."""
+        for name in before:
+            self.wait_for_words(f"{name} has ")
+        after = self.daemons()
+        check(after.keys() == before.keys() and not set(after.values()) & set(before.values()), f"{before} {after}")
+
+    @contextlib.contextmanager
+    def broken_state(self):
+        """No file can be written in the place of the file of state, as on a full disk."""
+        path, kept = self.top / "state/units.json", self.top / "kept.json"
+        path.rename(kept)
+        path.mkdir()
+        yield
+        path.rmdir()
+        kept.rename(path)
+
     def specification(self, cdi_name):
         """The CDI file of a unit, and its only device's edits."""
         name = cdi_name.partition("=")[2]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device plug-in, with a kubelet of our own: test-device-plugin.py BUILD_ROOT SCENARIO"""
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -146,7 +147,7 @@ def restarts():
             try:
                 plugin = kubelet.plugin()
                 check(set(plugin.devices().values()) == {HEALTHY}, "not healthy")
-                check(next_run.daemons().keys() == before.keys() and next_run.daemons() != before, f"{before} {next_run.daemons()}")
+                next_run.starts_again(before)
                 check(next_run.memory_mib(BUILD, one) == {1024}, "the unit has changed")
             finally:
                 program.process = next_run.process
@@ -174,7 +175,7 @@ def ended():
         check(not (program.cdi / f"virtio-cuda-{two.partition('=')[2]}.json").exists(), "its CDI file")
         kubelet.pods = {"b": ("virtio-cuda/slice", first[1:3])}
         (three,), = plugin.allocate(first[1:3])
-        check(program.daemons().keys() == {three.partition("=")[2]}, program.daemons())
+        wait_for(lambda: program.daemons().keys() == {three.partition("=")[2]}, "the end of a unit whose slices another pod has")
         # The same slices again: another container, so another vcudad.
         old = program.daemons()
         (four,), = plugin.allocate(first[1:3])
@@ -182,6 +183,51 @@ def ended():
         kubelet.pods = {}
         wait_for(lambda: not program.daemons(), "the end of the last unit")
         check(not list(program.run.iterdir()) and not list(program.cdi.iterdir()), "files are left")
+
+
+def initial():
+    """The kubelet gives slices of an init container to the other containers of its pod too, before it starts any, and does not list it."""
+    with running("--slices", "4", "--collect-after", "1") as (kubelet, program):
+        plugin = kubelet.plugin()
+        first, _ = gpus_of(plugin.devices())
+        (init,), = plugin.allocate(first[:1])
+        (main,), = plugin.allocate(first[:2])
+        kubelet.pods = {"a": ("virtio-cuda/slice", first[:2])}
+        lists, there = kubelet.lists, program.daemons()
+        wait_for(lambda: kubelet.lists > lists + 4, "some lists of pods")
+        check(program.daemons() == there and there.keys() == {init.partition("=")[2], main.partition("=")[2]}, f"{there} {program.daemons()}")
+        check(program.memory_mib(BUILD, init) == {256} and program.memory_mib(BUILD, main) == {512}, "the init container")
+        kubelet.pods = {}
+        wait_for(lambda: not program.daemons(), "the end of both")
+
+
+def slow():
+    """A vcudad that takes long to start holds up its own container only."""
+    with folder() as top:
+        wrapper, hold = pathlib.Path(top, "vcudad"), pathlib.Path(top, "hold")
+        wrapper.write_text(f'#!/bin/sh\nwhile [ -e {hold} ] && case "$*" in *"--share 2"*) true ;; *) false ;; esac; do sleep 0.1; done\n'
+                           f'exec {BUILD}/host/daemon/vcudad "$@"\n')
+        wrapper.chmod(0o755)
+        with running("--slices", "2", "--vcudad", str(wrapper)) as (kubelet, program), concurrent.futures.ThreadPoolExecutor() as pool:
+            plugin = kubelet.plugin()
+            first, second = gpus_of(plugin.devices())
+            hold.touch()
+            held = pool.submit(plugin.allocate, first)
+            wait_for(lambda: list(program.run.glob("slices-*")), "the first unit")
+            (name,), = plugin.allocate(second[:1])
+            check(not held.done() and program.memory_mib(BUILD, name) == {512}, "the second waits for the first")
+            kubelet.pods["b"] = ("virtio-cuda/slice", second[:1])
+            # The next run serves before all units have started.
+            hold.unlink()
+            (slow_name,), = held.result()
+            hold.touch()
+            program.end()
+            program.process = (again := Program(BUILD, program.top, "device-plugin", "--slices", "2", "--vcudad", str(wrapper))).process
+            again.wait_for_words(f"{name.partition('=')[2]} has 512 MiB")
+            check(len(kubelet.plugin().devices()) == 4, "not served")
+            check(not any(f"{slow_name.partition('=')[2]} has" in line for line in again.words), again.words)
+            hold.unlink()
+            again.wait_for_words(f"{slow_name.partition('=')[2]} has 1024 MiB")
 
 
 def installed():

@@ -224,6 +224,16 @@ def claims():
             check(program.daemons().keys() == {both.partition("=")[2]}, program.daemons())
             check([path.name for path in program.cdi.iterdir()] == [f"virtio-cuda-{both.partition('=')[2]}.json"], list(program.cdi.iterdir()))
         check(cluster.prepare(one) == name, "prepared after all")
+        # Unprepare that cannot write the state fails, until it can, and the next run does not know the claim.
+        with program.broken_state():
+            check("cannot be removed" in driver.unprepare(one)[one["uid"]].error, "unprepare without a state")
+            check("units.json" in cluster.refusal(cluster.claim("three", ("gpu-0", {"memory": "64Mi"}))), "prepare without a state")
+            check(len(program.daemons()) == 2, program.daemons())
+        check(not driver.unprepare(one)[one["uid"]].error and program.daemons().keys() == {both.partition("=")[2]}, program.daemons())
+        program.end()
+        cluster.start()
+        cluster.program.wait_for_words(f"{both.partition('=')[2]} has 1024 MiB")
+        check(one["uid"] not in pathlib.Path(cluster.top, "state/units.json").read_text(), "the claim is in the state")
 
 
 def refusals():
@@ -286,14 +296,15 @@ def restart():
             cluster.program.end(number)
             check(bool(cluster.program.daemons()) == (number == signal.SIGKILL), "vcudads after the signal")
             cluster.start()
-            after = cluster.program.daemons()
-            check(after.keys() == before.keys() and not set(after.values()) & set(before.values()), f"{before} {after}")
+            cluster.program.starts_again(before)
             check(cluster.program.memory_mib(BUILD, name) == {128}, "the claim has changed")
             check(cluster.prepare(claim) == name, "prepared again")
         # A file of an unknown claim is removed at the next start.
         (cluster.program.cdi / "virtio-cuda-claim-x.json").write_text("{}")
+        before = cluster.program.daemons()
         cluster.program.end()
         cluster.start()
+        cluster.program.starts_again(before)
         check(len(list(cluster.program.cdi.iterdir())) == 2, list(cluster.program.cdi.iterdir()))
         cluster.driver.unprepare(gone)
         check(other.partition("=")[2] not in cluster.program.daemons(), "unprepare after a restart")

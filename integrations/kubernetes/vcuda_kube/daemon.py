@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-START_LIMIT_S = 120
+START_LIMIT_S = 60
 STOP_LIMIT_S = 20
 
 

@@ -28,7 +28,7 @@ class DevicePlugin(Plugin):
         self.kubelet = self.folder / "kubelet.sock"
         self.pod_resources = pathlib.Path(settings.kubelet, "pod-resources", "kubelet.sock")
         self.server, self.generation, self.served, self.registered = None, 0, None, False
-        self.missing, self.next_collect, self.complaint = {}, 0, None
+        self.missing, self.listed, self.next_collect, self.complaint = {}, set(), 0, None
 
     # ---- slices ----
 
@@ -41,8 +41,7 @@ class DevicePlugin(Plugin):
 
     def slices(self):
         """All, each with its health."""
-        failing = self.units.failing()
-        bad = {slice_id for unit in self.units.all() if unit.name in failing for slice_id in unit.owner["slices"]}
+        bad = {slice_id for unit in self.units.failing() for slice_id in unit.owner["slices"]}
         for uuid in self.gpus:
             for number in range(self.settings.slices):
                 slice_id = f"{uuid}::{number}"
@@ -86,24 +85,27 @@ class DevicePlugin(Plugin):
             for wanted in request.container_requests:
                 name = self.allocate(list(wanted.devices_ids))
                 answers.append(api.ContainerAllocateResponse(cdi_devices=[api.CDIDevice(name=name)]))
-        except Failure as failure:
+        except (Failure, OSError) as failure:
             log(f"refuses to allocate: {failure}")
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(failure))
         return api.AllocateResponse(container_responses=answers)
 
     def allocate(self, slices):
-        """The CDI name of a new unit with these slices. The container that had some of them has ended: the kubelet gives them again."""
+        """The CDI name of a new unit with these slices. The container that had the same slices has ended: the kubelet gives them again.
+
+        A unit that has only some of these slices may be the one of an init container of the same pod, and stays until collect().
+        """
         uuids = {self.gpu_of(slice_id).uuid for slice_id in slices}
         if len(uuids) != 1:
             raise Failure("the slices of a container must be of one GPU. "
                           f"The kubelet chose {', '.join(sorted(slices))}: no GPU has as many free, so ask for fewer")
         gpu = self.gpus[uuids.pop()]
-        for unit in self.units.all():
-            if set(unit.owner["slices"]) & set(slices):
-                log(f"{unit.name} is over: its slices are given to another container")
-                self.remove(unit.name)
         memory = gpu.memory_mib * len(slices) // self.settings.slices
         unit = Unit(unit_name(self.settings.kind, slices), [gpu.uuid], memory, len(slices), {}, {"slices": sorted(slices)})
+        last = self.units.find(unit.name)
+        if last:
+            log(f"{last.name} is over: its slices are given to another container")
+            self.units.remove(last)
         try:
             return self.units.ensure(unit)
         except Failure:
@@ -160,33 +162,38 @@ class DevicePlugin(Plugin):
 
     # ---- containers that have ended ----
 
-    def remove(self, name):
-        self.units.remove(name)
-        self.missing.pop(name, None)
-        self.changed()
-
     def collect(self):
-        """Removes units whose slices no container has had for a while. The device plug-in API has no call for that.
+        """Removes units whose slices no container has had for `collect_after`. The device plug-in API has no call for that.
 
-        The while: the kubelet does not list a pod yet that it is admitting, and few pods just after its own start.
+        The delay: the kubelet does not list a pod yet that it is admitting, and few pods just after its own start.
         """
-        if not self.pod_resources.exists() or not self.units.all():
+        units = self.units.all()  # before the list, which cannot have the containers of later units
+        if not self.pod_resources.exists() or not units:
             return
         try:
             with grpc.insecure_channel(f"unix:{self.pod_resources}") as channel:
                 answer = POD_RESOURCES.call(channel, "PodResourcesLister", "List")(POD_RESOURCES.ListPodResourcesRequest(), timeout=CALL_LIMIT_S)
         except grpc.RpcError as error:
             self.complain(f"the kubelet does not list the resources of pods: {error.details()}")
-            self.missing.clear()
+            self.missing = {}
             return
-        used = {slice_id for pod in answer.pod_resources for container in pod.containers for devices in container.devices
-                if devices.resource_name == self.settings.resource for slice_id in devices.device_ids}
-        for unit in self.units.all():
-            if set(unit.owner["slices"]) & used:
-                self.missing.pop(unit.name, None)
-            elif time.monotonic() - self.missing.setdefault(unit.name, time.monotonic()) >= self.settings.collect_after:
-                log(f"{unit.name} is over: no container has its slices")
-                self.remove(unit.name)
+        held = [{slice_id for devices in container.devices if devices.resource_name == self.settings.resource for slice_id in devices.device_ids}
+                for pod in answer.pod_resources for container in pod.containers]
+        used = set().union(*held)
+        now, missing = time.monotonic(), {}
+        for unit in units:
+            slices = set(unit.owner["slices"])
+            if slices in held:
+                self.listed.add(unit)
+            elif unit in self.listed or not slices & used:
+                missing[unit] = self.missing.get(unit, now)
+            # Else it may be the one of an init container, which the kubelet does not list: the pod's other containers have its slices.
+        self.missing = missing
+        self.listed &= set(units)
+        for unit in [unit for unit, since in missing.items() if now - since >= self.settings.collect_after]:
+            log(f"{unit.name} is over: no container has its slices")
+            self.units.remove(unit)
+            self.changed()
 
     def close(self):
         self.generation += 1

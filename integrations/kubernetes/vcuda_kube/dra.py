@@ -178,7 +178,7 @@ class Driver(Plugin):
         for claim in request.claims:
             try:
                 answer.claims[claim.uid].CopyFrom(self.prepare(claim))
-            except Failure as failure:
+            except (Failure, OSError) as failure:
                 log(f"claim {claim.namespace}/{claim.name}: {failure}")
                 answer.claims[claim.uid].error = str(failure)
         return answer
@@ -187,7 +187,7 @@ class Driver(Plugin):
         if not NAME.fullmatch(claim.uid):
             raise Failure(f"{claim.uid!r} is no UID of a claim")
         unit = self.units.find(f"claim-{claim.uid}")
-        if not unit:
+        if not unit or unit.over:
             there = self.server.call("GET", f"{GROUP}/namespaces/{quote(claim.namespace)}/resourceclaims/{quote(claim.name)}")
             if there["metadata"]["uid"] != claim.uid:
                 raise Failure(f"the claim of this name has the UID {there['metadata']['uid']} by now, not {claim.uid}")
@@ -206,12 +206,13 @@ class Driver(Plugin):
         answer = api.NodeUnprepareResourcesResponse()
         for claim in request.claims:
             try:
-                if self.units.find(f"claim-{claim.uid}"):
+                unit = self.units.find(f"claim-{claim.uid}")
+                if unit:
                     log(f"claim {claim.namespace}/{claim.name} is over")
-                self.units.remove(f"claim-{claim.uid}")
+                    self.units.remove(unit)
                 answer.claims[claim.uid].SetInParent()
             except OSError as error:
-                answer.claims[claim.uid].error = f"the claim's files cannot be removed: {error}"
+                answer.claims[claim.uid].error = f"the claim cannot be removed: {error}"
         return answer
 
     # ---- the kubelet and the API server ----

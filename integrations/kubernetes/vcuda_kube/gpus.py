@@ -8,7 +8,7 @@ import tempfile
 from .daemon import Daemon, Failure, stop
 
 FIELDS = "index,uuid,memory.total,name,driver_version"
-LIMIT_S = 120
+LIMIT_S = 60
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,13 +22,17 @@ from .daemon import Daemon, Failure, log, stop
 KIND = "virtio-cuda/gpu"
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 STATE_VERSION = 1
-LIMIT_S = 120
+LIMIT_S = 60
+PARALLEL_STARTS = 8
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1, 60
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Unit:
-    """A vcudad as the file of state describes it. `owner` is the plug-in's own."""
+    """A vcudad as the file of state describes it. `owner` is the plug-in's own.
+
+    `lock` is held while the vcudad starts or ends, and guards the members below it. It is taken before the lock of Units.
+    """
 
     name: str
     uuids: list
@@ -36,6 +40,16 @@ class Unit:
     share: int
     quotas: dict
     owner: dict
+
+    def __post_init__(self):
+        self.lock = threading.Lock()
+        self.daemon = None
+        self.retry = None  # time of the next start and the pause before it, after a failure
+        self.over = False  # no longer in the file of state
+
+    def listens(self):
+        daemon = self.daemon
+        return daemon is not None and daemon.poll() is None
 
 
 def write_file(path, text):
@@ -81,14 +95,16 @@ def end_leftovers(folder):
 
 
 class Units:
-    """All units of a plug-in. Each method may be called by any thread."""
+    """All units of a plug-in. Each method may be called by any thread. A vcudad that starts or ends holds up its own unit only."""
 
     def __init__(self, settings, changed):
         """`changed` is called, without a lock, after a unit has ended or is there again."""
         self.settings = settings
         self.changed = changed
         self.lock = threading.RLock()
-        self.units, self.daemons, self.retry = {}, {}, {}
+        self.units = {}
+        self.stopping = False
+        self.starts = threading.BoundedSemaphore(PARALLEL_STARTS)
         self.run = pathlib.Path(settings.run)
         self.cdi = pathlib.Path(settings.cdi)
         self.state = pathlib.Path(settings.state, "units.json")
@@ -98,18 +114,13 @@ class Units:
     # ---- the file of state ----
 
     def load(self):
-        """Starts what the file names; a unit that does not start is tried again by watch()."""
-        with self.lock:
-            self.units = self._read()
-            end_leftovers(self.run)
-            for path in [*self.run.iterdir(), *self.cdi.glob(f"virtio-cuda-{self.settings.kind}-*.json")]:
-                if path.name not in self.units and path.name not in map(self._cdi_name, self.units):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            for unit in self.units.values():
-                try:
-                    self._start(unit)
-                except (Failure, OSError) as error:
-                    self._failed(unit, str(error))
+        """Takes the units that the file names; watch() starts them. Removes what an earlier run has left of others."""
+        units = self._read()
+        end_leftovers(self.run)
+        for path in [*self.run.iterdir(), *self.cdi.glob(f"virtio-cuda-{self.settings.kind}-*.json")]:
+            if path.name not in units and path.name not in map(self._cdi_name, units):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.units = units
 
     def _read(self):
         try:
@@ -122,66 +133,88 @@ class Units:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise Failure(f"{self.state} cannot be used ({error}). Delete it, and the pods of this node that have a virtual GPU") from error
 
-    def _write(self):
-        units = [dataclasses.asdict(unit) for unit in self.units.values()]
-        write_file(self.state, json.dumps({"version": STATE_VERSION, "units": units}, indent=1) + "\n")
+    def _write(self, units):
+        text = json.dumps({"version": STATE_VERSION, "units": [dataclasses.asdict(unit) for unit in units]}, indent=1)
+        write_file(self.state, text + "\n")
 
     # ---- one unit ----
 
     def find(self, name):
+        """The unit, also one that is being removed."""
         with self.lock:
             return self.units.get(name)
 
     def all(self):
+        """The units of the file of state."""
         with self.lock:
-            return list(self.units.values())
+            return [unit for unit in self.units.values() if not unit.over]
 
     def failing(self):
-        """Names of the units without a vcudad."""
-        with self.lock:
-            return {name for name in self.units if name not in self.daemons or self.daemons[name].poll() is not None}
+        """The units whose vcudad has ended or does not start."""
+        return [unit for unit in self.all() if unit.retry]
 
     def ensure(self, unit):
         """The CDI name of the unit, which listens. A unit of this name that is there already is left as it is. Raises Failure."""
         if not NAME.fullmatch(unit.name):
             raise Failure(f"{unit.name!r} cannot be the name of a file")
-        with self.lock:
-            there = unit.name in self.units
-            unit = self.units.setdefault(unit.name, unit)
-            try:
-                if not there:
-                    self._write()
-                if unit.name in self.failing():
-                    self._start(unit)
-                elif not self._cdi_file(unit).exists():
-                    self._describe(unit)
-            except (Failure, OSError) as error:
-                if not there:
-                    self.remove(unit.name)
-                raise Failure(str(error)) from error
+        new = False
+        try:
+            while True:
+                with self.lock:
+                    there = self.units.get(unit.name)
+                    if not there:
+                        if unit.over:
+                            raise Failure(f"{unit.name} is over")
+                        self._write([*self.all(), unit])
+                        self.units[unit.name] = there = unit
+                        new = True
+                if not there.over:
+                    break
+                self.remove(there)
+            with there.lock:
+                if not there.listens():
+                    self._start(there)
+                elif not self._cdi_file(there).exists():
+                    self._describe(there)
+        except (Failure, OSError) as error:
+            if new:
+                self._discard(unit)
+            raise Failure(str(error)) from error
         return f"{KIND}={unit.name}"
 
-    def remove(self, name):
-        """Ends the unit and what it has on the node, if it is there."""
-        if not NAME.fullmatch(name):
-            return
-        with self.lock:
-            daemon = self.daemons.pop(name, None)
-            if daemon:
-                stop([daemon])
-            self.cdi.joinpath(self._cdi_name(name)).unlink(missing_ok=True)
-            shutil.rmtree(self.run / name, ignore_errors=True)
-            self.retry.pop(name, None)
-            if self.units.pop(name, None):
-                self._write()
+    def _discard(self, unit):
+        """Removes a unit that was never given to a container."""
+        try:
+            self.remove(unit)
+        except OSError as error:
+            log(f"{unit.name} cannot be removed: {error}")
+
+    def remove(self, unit):
+        """Ends the unit and what it has on the node; another unit of its name stays. Raises OSError, and the next call goes on."""
+        with unit.lock:
+            with self.lock:
+                if self.units.get(unit.name) is not unit:
+                    return
+                # First of all, so that no failure below brings the unit back with the next run.
+                self._write([other for other in self.all() if other is not unit])
+                unit.over = True
+            if unit.daemon:
+                stop([unit.daemon])
+            self._cdi_file(unit).unlink(missing_ok=True)
+            shutil.rmtree(self.run / unit.name, ignore_errors=True)
+            with self.lock:
+                del self.units[unit.name]
 
     def _socket(self, unit):
         return self.run / unit.name / ("vhost.sock" if self.settings.vm else "socket")
 
     def _start(self, unit):
-        daemon = self.daemons.pop(unit.name, None)
-        if daemon:
-            stop([daemon])
+        """The caller holds the unit's lock."""
+        if unit.over or self.stopping:
+            raise Failure(f"{unit.name} is over")
+        if unit.daemon:
+            stop([unit.daemon])
+            unit.daemon = None
         path = self._socket(unit)
         path.parent.mkdir(mode=0o755, exist_ok=True)
         if len(os.fsencode(path)) > 100:
@@ -198,8 +231,7 @@ class Units:
         except BaseException:
             stop([daemon])
             raise
-        self.daemons[unit.name] = daemon
-        self.retry.pop(unit.name, None)
+        unit.daemon, unit.retry = daemon, None
         log(f"{unit.name} has {unit.memory_mib} MiB and share {unit.share} of {', '.join(unit.uuids)}")
 
     # ---- the CDI file ----
@@ -230,35 +262,52 @@ class Units:
             raise Failure(f"`vcuda cdi generate` fails: {error}") from error
         if answer.returncode != 0:
             raise Failure(f"`vcuda cdi generate` fails: {answer.stderr.strip()}")
-        return json.loads(answer.stdout)
+        try:
+            return json.loads(answer.stdout)
+        except ValueError as error:
+            raise Failure(f"`vcuda cdi generate` writes what is no JSON: {error}") from error
 
     # ---- vcudads that end ----
 
     def _failed(self, unit, words):
-        pause = min(2 * self.retry.get(unit.name, (0, FIRST_PAUSE_S / 2))[1], LONGEST_PAUSE_S)
-        self.retry[unit.name] = (time.monotonic() + pause, pause)
+        pause = min(2 * unit.retry[1], LONGEST_PAUSE_S) if unit.retry else FIRST_PAUSE_S
+        unit.retry = (time.monotonic() + pause, pause)
         log(f"{unit.name} has no vcudad, and gets another one in {pause} s: {words}")
 
     def watch(self):
-        """Called about once a second: starts a vcudad again that has ended."""
+        """Called about once a second: starts the vcudads that are missing, in threads."""
         changes = False
-        with self.lock:
-            for name in self.failing():
-                unit = self.units[name]
-                if name not in self.retry:
+        for unit in self.all():
+            if unit.listens() or not unit.lock.acquire(blocking=False):
+                continue
+            try:
+                if unit.daemon and not unit.retry:
                     changes = True
-                    self._failed(unit, "it has ended " + " ".join(self.daemons[name].last if name in self.daemons else []))
-                elif time.monotonic() >= self.retry[name][0]:
-                    try:
-                        self._start(unit)
-                        changes = True
-                    except (Failure, OSError) as error:
-                        self._failed(unit, str(error))
+                    self._failed(unit, "it has ended " + " ".join(unit.daemon.last))
+                due = not unit.retry or time.monotonic() >= unit.retry[0]
+            finally:
+                unit.lock.release()
+            if due:
+                threading.Thread(target=self._start_again, args=[unit], daemon=True).start()
         if changes:
             self.changed()
 
+    def _start_again(self, unit):
+        with unit.lock, self.starts:
+            if unit.over or self.stopping or unit.listens():
+                return
+            try:
+                self._start(unit)
+            except (Failure, OSError) as error:
+                self._failed(unit, str(error))
+        self.changed()
+
     def stop(self):
         """Ends all vcudads. The state and the CDI files stay for the next run."""
-        with self.lock:
-            stop(self.daemons.values())
-            self.daemons.clear()
+        self.stopping = True
+        daemons = []
+        for unit in self.all():
+            with unit.lock:  # a start that is under way ends first
+                if unit.daemon:
+                    daemons.append(unit.daemon)
+        stop(daemons)
