@@ -94,10 +94,11 @@ def health():
     """A vcudad that ends makes its slices unhealthy until there is another one."""
     with folder() as top:
         tools = pathlib.Path(top)
-        wrapper, fault = tools / "vcudad", tools / "fault"
+        wrapper, fault, blind = tools / "vcudad", tools / "fault", tools / "blind"
         (tools / "vcuda").symlink_to(f"{BUILD}/cli/vcuda")
         # The vcudad that lists the GPUs has no name.
-        wrapper.write_text(f'#!/bin/sh\ncase "$*" in *--name*) [ ! -e {fault} ] || {{ echo "no memory is left" >&2; exit 1; }} ;; esac\n'
+        wrapper.write_text(f'#!/bin/sh\ncase "$*" in *--name*) [ ! -e {fault} ] || {{ echo "no memory is left" >&2; exit 1; }} ;; '
+                           f'*) [ ! -e {blind} ] || {{ echo "cannot look" >&2; exit 1; }} ;; esac\n'
                            f'exec {BUILD}/host/daemon/vcudad "$@"\n')
         wrapper.chmod(0o755)
         with running("--slices", "2", "--vcudad", str(wrapper), "--vcuda", str(tools / "vcuda")) as (kubelet, program):
@@ -107,7 +108,14 @@ def health():
             unit = name.partition("=")[2]
             old = program.daemons()[unit]
             fault.touch()
+            blind.touch()
             os.kill(old, signal.SIGKILL)
+            # A probe that fails says nothing of the GPUs, until a third one does.
+            devices = plugin.devices()
+            check(devices == {first[0]: UNHEALTHY, first[1]: HEALTHY, second[0]: HEALTHY, second[1]: HEALTHY}, devices)
+            check(set(plugin.devices().values()) == {UNHEALTHY}, "GPUs that no probe finds")
+            check(sum("vcudad does not start: cannot look" in line for line in program.words) >= 3, program.words)
+            blind.unlink()
             devices = plugin.devices()
             check(devices == {first[0]: UNHEALTHY, first[1]: HEALTHY, second[0]: HEALTHY, second[1]: HEALTHY}, devices)
             program.wait_for_words("vcudad does not start: no memory is left")
@@ -173,6 +181,19 @@ def ended():
         (two,), = plugin.allocate(first[2:3])
         wait_for(lambda: program.daemons().keys() == {one.partition("=")[2]}, "the end of a unit that no pod has")
         check(not (program.cdi / f"virtio-cuda-{two.partition('=')[2]}.json").exists(), "its CDI file")
+        # A state that cannot be written ends no vcudad.
+        seen, there = len(program.words), program.daemons()
+        with program.broken_state():
+            kubelet.pods = {}
+            program.wait_for_words("fails, and is tried again", since=seen)
+            lists = kubelet.lists
+            wait_for(lambda: kubelet.lists > lists + 1, "the next tries")
+            check(program.daemons() == there, f"{there} {program.daemons()}")
+        wait_for(lambda: not program.daemons(), "the end of the first unit")
+        (one,), = plugin.allocate(first[:2])
+        kubelet.pods = {"a": ("virtio-cuda/slice", first[:2])}
+        lists = kubelet.lists
+        wait_for(lambda: kubelet.lists > lists + 1, "the list that has it")
         kubelet.pods = {"b": ("virtio-cuda/slice", first[1:3])}
         (three,), = plugin.allocate(first[1:3])
         wait_for(lambda: program.daemons().keys() == {three.partition("=")[2]}, "the end of a unit whose slices another pod has")

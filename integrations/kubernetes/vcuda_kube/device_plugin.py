@@ -28,7 +28,7 @@ class DevicePlugin(Plugin):
         self.kubelet = self.folder / "kubelet.sock"
         self.pod_resources = pathlib.Path(settings.kubelet, "pod-resources", "kubelet.sock")
         self.server, self.generation, self.served, self.registered = None, 0, None, False
-        self.missing, self.listed, self.next_collect, self.complaint = {}, set(), 0, None
+        self.missing, self.listed, self.next_collect = {}, set(), 0
 
     # ---- slices ----
 
@@ -149,16 +149,11 @@ class DevicePlugin(Plugin):
             with grpc.insecure_channel(f"unix:{self.kubelet}") as channel:
                 api.call(channel, "Registration", "Register")(request, timeout=CALL_LIMIT_S)
         except grpc.RpcError as error:
-            self.complain(f"the kubelet does not register {self.settings.resource}: {error.details()}")
+            self.complain("register", f"the kubelet does not register {self.settings.resource}: {error.details()}")
             return
-        self.registered, self.complaint = True, None
+        self.registered = True
+        self.complaints.pop("register", None)
         log(f"the kubelet has registered {self.settings.resource}")
-
-    def complain(self, text):
-        """Once, not each second."""
-        if text != self.complaint:
-            self.complaint = text
-            log(text)
 
     # ---- containers that have ended ----
 
@@ -174,7 +169,7 @@ class DevicePlugin(Plugin):
             with grpc.insecure_channel(f"unix:{self.pod_resources}") as channel:
                 answer = POD_RESOURCES.call(channel, "PodResourcesLister", "List")(POD_RESOURCES.ListPodResourcesRequest(), timeout=CALL_LIMIT_S)
         except grpc.RpcError as error:
-            self.complain(f"the kubelet does not list the resources of pods: {error.details()}")
+            self.complain("list", f"the kubelet does not list the resources of pods: {error.details()}")
             self.missing = {}
             return
         held = [{slice_id for devices in container.devices if devices.resource_name == self.settings.resource for slice_id in devices.device_ids}

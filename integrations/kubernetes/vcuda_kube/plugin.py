@@ -14,6 +14,7 @@ from .daemon import Failure, log
 from .units import Units
 
 WATCH_S = 1
+PROBES = 3
 
 
 class Plugin:
@@ -26,7 +27,8 @@ class Plugin:
         self.gpus = {}
         self.lost = set()
         self.suspect = False
-        self.next_probe = 0
+        self.next_probe, self.failed_probes = 0, 0
+        self.complaints = {}
         self.units = Units(settings, self.changed)
 
     def changed(self):
@@ -52,10 +54,14 @@ class Plugin:
         self.next_probe = time.monotonic() + self.settings.probe_interval
         try:
             found = {gpu.uuid for gpu in gpus.probe(self.settings)}
-        except Failure as failure:
+        except (Failure, OSError) as failure:
             log(str(failure))
+            self.failed_probes += 1
+            if self.failed_probes < PROBES:  # a node that is short of something says little of its GPUs
+                self.suspect = True
+                return
             found = set()
-        self.suspect = False
+        self.suspect, self.failed_probes = False, 0
         lost = set(self.gpus) - found
         if lost != self.lost:
             log("these GPUs are gone: " + ", ".join(sorted(lost)) if lost else "all GPUs are there again")
@@ -67,12 +73,27 @@ class Plugin:
         try:
             self.start()
             while not stopped.wait(WATCH_S):
-                self.units.watch()
-                self.probe_again()
-                self.tick()
+                for step in (self.units.watch, self.probe_again, self.tick):
+                    self.attempt(step)
         finally:
-            self.close()
-            self.units.stop()
+            try:
+                self.close()
+            finally:
+                self.units.stop()
+
+    def attempt(self, step):
+        """A step that fails, as on a full disk, is tried again. Only a signal ends the vcudads of the node."""
+        try:
+            step()
+            self.complaints.pop(step, None)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self.complain(step, f"{step.__name__}() fails, and is tried again: {type(error).__name__}: {error}")
+
+    def complain(self, subject, text):
+        """Once, not each second."""
+        if text != self.complaints.get(subject):
+            self.complaints[subject] = text
+            log(text)
 
 
 class Server:
