@@ -161,7 +161,10 @@ def restarts():
                 program.process = next_run.process
         (two,), = plugin.allocate(second)
         check(two != one and next_run.memory_mib(BUILD, two) == {1024}, two)
-        check(Program(BUILD, program.top, "device-plugin").process.wait() == 1, "two plug-ins with one state")
+        for options, words in ((), "another vcuda-kube runs with --state"), (("--state", f"{program.top}/other"), "another vcuda-kube runs with --run"):
+            second_run = Program(BUILD, program.top, "device-plugin", *options)
+            second_run.wait_for_words(words)
+            check(second_run.process.wait() == 1, "two plug-ins with one folder")
     # A file of state that cannot be used is not thrown away.
     with folder() as top:
         pathlib.Path(top, "state").mkdir()

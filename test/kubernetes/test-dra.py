@@ -4,11 +4,11 @@
 
 import contextlib
 import copy
-import fcntl
 import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import uuid
 
@@ -299,13 +299,23 @@ def restart():
             cluster.program.starts_again(before)
             check(cluster.program.memory_mib(BUILD, name) == {128}, "the claim has changed")
             check(cluster.prepare(claim) == name, "prepared again")
-        # A file of an unknown claim is removed at the next start.
-        (cluster.program.cdi / "virtio-cuda-claim-x.json").write_text("{}")
+        # Files of an unknown claim are removed at the next start; files and processes of others are not.
+        run, cdi = cluster.program.run, cluster.program.cdi
+        (cdi / "virtio-cuda-claim-x.json").write_text((cdi / f"virtio-cuda-{name.partition('=')[2]}.json").read_text())
+        (run / "claim-x").mkdir()
+        others = [cdi / "virtio-cuda-claim-y.json", run / "other"]
+        for path in others:
+            path.write_bytes(b"{}\xff")
         before = cluster.program.daemons()
         cluster.program.end()
-        cluster.start()
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "--socket", f"{run}/claim-x/socket"]) as stranger:
+            try:
+                cluster.start()
+                check(stranger.poll() is None, "another program is ended")
+            finally:
+                stranger.kill()
         cluster.program.starts_again(before)
-        check(len(list(cluster.program.cdi.iterdir())) == 2, list(cluster.program.cdi.iterdir()))
+        check(len(list(cdi.iterdir())) == 3 and not (run / "claim-x").exists() and all(path.exists() for path in others), list(cdi.iterdir()))
         cluster.driver.unprepare(gone)
         check(other.partition("=")[2] not in cluster.program.daemons(), "unprepare after a restart")
         # vcudad ends: it is there again, in the folder that the container has.
@@ -358,10 +368,14 @@ def podman():
     """Podman takes the CDI files, and a container that runs has the vcudad that comes after another one."""
     if os.geteuid() != 0:
         skip("only root starts containers as root")
+    if not os.environ.get("VCUDA_TEST_CDI"):
+        # Podman reads /run/cdi. This test has one of its own, so that it leaves nothing there when it is killed.
+        os.makedirs("/run/cdi", exist_ok=True)
+        os.execvpe("unshare", ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run/cdi && exec "$@"', "sh", sys.executable, *sys.argv],
+                   dict(os.environ, VCUDA_TEST_CDI="own"))
     from podman import engine  # pylint: disable=import-outside-toplevel
     programs = [BUILD / "examples/vectorAdd", BUILD / "test/local/computations"]
-    with engine(BUILD, programs) as (engine_, _), open("/run/virtio-cuda-test.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the driver deletes files of claims that it does not know
+    with engine(BUILD, programs) as (engine_, _):
         with running(cdi="/run/cdi") as cluster:
             one = cluster.claim("one", ("gpu-1", {"memory": "256Mi", "share": "25"}))
             two = cluster.claim("two", ("gpu-0", {"memory": "64Mi", "share": "10"}), ("gpu-1", {"memory": "64Mi", "share": "10"}))

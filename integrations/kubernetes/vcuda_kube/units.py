@@ -5,11 +5,13 @@ A container has the folder and not the socket: a vcudad that starts again makes 
 units, so that they are there again after a restart of this program.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -71,27 +73,38 @@ def write_file(path, text):
         os.close(folder)
 
 
+def leftover(process, folder):
+    """A descriptor of the process if it is a vcudad with a socket in this folder, else None."""
+    try:
+        descriptor = os.pidfd_open(int(process))
+    except OSError:
+        return None
+    try:
+        words = pathlib.Path("/proc", process, "cmdline").read_bytes().split(b"\0")
+        program = os.path.basename(os.readlink(f"/proc/{process}/exe")).removesuffix(" (deleted)")
+        paths = [words[i + 1] for i, word in enumerate(words[:-1]) if word in (b"--socket", b"--vhost-socket")]
+        if program == "vcudad" and any(path.startswith(os.fsencode(f"{folder}/")) for path in paths):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
 def end_leftovers(folder):
     """Ends vcudads of this folder that an earlier run of this program has left, which was killed."""
-    found = []
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = pathlib.Path("/proc", process, "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        paths = [words[i + 1] for i, word in enumerate(words[:-1]) if word in (b"--socket", b"--vhost-socket")]
-        if any(path.startswith(os.fsencode(f"{folder}/")) for path in paths):
-            found.append(int(process))
+    found = [descriptor for process in filter(str.isdigit, os.listdir("/proc")) if (descriptor := leftover(process, folder)) is not None]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for process in found:
-            try:
-                os.kill(process, number)
-            except ProcessLookupError:
-                pass
+        for descriptor in found:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
         end = time.monotonic() + 10
-        while found and time.monotonic() < end:
-            found = [process for process in found if os.path.exists(f"/proc/{process}")]
-            time.sleep(0.05)
+        for descriptor in list(found):
+            if select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+                found.remove(descriptor)
+                os.close(descriptor)
+    for descriptor in found:
+        os.close(descriptor)
 
 
 class Units:
@@ -117,9 +130,13 @@ class Units:
         """Takes the units that the file names; watch() starts them. Removes what an earlier run has left of others."""
         units = self._read()
         end_leftovers(self.run)
-        for path in [*self.run.iterdir(), *self.cdi.glob(f"virtio-cuda-{self.settings.kind}-*.json")]:
-            if path.name not in units and path.name not in map(self._cdi_name, units):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in [*self.run.glob(f"{self.settings.kind}-*"), *self.run.glob("probe*")]:
+            if path.name not in units:
+                shutil.rmtree(path, ignore_errors=True)
+        for path in self.cdi.glob(f"virtio-cuda-{self.settings.kind}-*.json"):
+            # Another driver may share the folder: a file of this one names a folder of `run`.
+            if path.name not in map(self._cdi_name, units) and json.dumps(f"{self.run}/")[:-1].encode() in path.read_bytes():
+                path.unlink()
         self.units = units
 
     def _read(self):
