@@ -159,7 +159,26 @@ def restarts():
                 check(next_run.memory_mib(BUILD, one) == {1024}, "the unit has changed")
             finally:
                 program.process = next_run.process
-        (two,), = plugin.allocate(second)
+        # With slices of another size a GPU has no more containers until those of the old size are over.
+        program.end()
+        program.process = (next_run := Program(BUILD, program.top, "device-plugin", "--slices", "8", "--collect-interval", "0.1",
+                                               "--collect-after", "1")).process
+        plugin = kubelet.plugin()
+        first, second = gpus_of(plugin.devices())
+        check(f"slices of another size ({one.partition('=')[2]})" in plugin.allocate(first[2:4]), "memory is given away twice")
+        (other,), = plugin.allocate(second[:1])
+        check(next_run.memory_mib(BUILD, other) == {128}, "the other GPU")
+        kubelet.pods["a"] = ("virtio-cuda/slice", second[:1])
+        wait_for(lambda: not (next_run.cdi / f"virtio-cuda-{one.partition('=')[2]}.json").exists(), "the end of the old size")
+        check(isinstance(plugin.allocate(first[2:4]), list), "the new size")
+        # Back to the old size.
+        kubelet.pods = {}
+        wait_for(lambda: not next_run.daemons(), "the end of the new size")
+        program.end()
+        program.process = (next_run := Program(BUILD, program.top, "device-plugin", "--slices", "2", "--collect-interval", "0.1")).process
+        plugin = kubelet.plugin()
+        first, second = gpus_of(plugin.devices())
+        (one,), (two,) = plugin.allocate(first, second)
         check(two != one and next_run.memory_mib(BUILD, two) == {1024}, two)
         for options, words in ((), "another vcuda-kube runs with --state"), (("--state", f"{program.top}/other"), "another vcuda-kube runs with --run"):
             second_run = Program(BUILD, program.top, "device-plugin", *options)

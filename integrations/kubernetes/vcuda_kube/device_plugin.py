@@ -39,6 +39,9 @@ class DevicePlugin(Plugin):
             raise Failure(f"{slice_id!r} is no slice of a GPU of this node")
         return self.gpus[uuid]
 
+    def memory_mib(self, gpu, slices):
+        return gpu.memory_mib * len(slices) // self.settings.slices
+
     def slices(self):
         """All, each with its health."""
         bad = {slice_id for unit in self.units.failing() for slice_id in unit.owner["slices"]}
@@ -100,7 +103,11 @@ class DevicePlugin(Plugin):
             raise Failure("the slices of a container must be of one GPU. "
                           f"The kubelet chose {', '.join(sorted(slices))}: no GPU has as many free, so ask for fewer")
         gpu = self.gpus[uuids.pop()]
-        memory = gpu.memory_mib * len(slices) // self.settings.slices
+        others = [unit.name for unit in self.units.all() if unit.uuids == [gpu.uuid] and unit.memory_mib != self.memory_mib(gpu, unit.owner["slices"])]
+        if others:
+            raise Failure(f"{gpu.name} has containers with slices of another size ({', '.join(others)}): --slices was changed. "
+                          "Drain the node; the vcudads of ended containers end within 6 minutes")
+        memory = self.memory_mib(gpu, slices)
         unit = Unit(unit_name(self.settings.kind, slices), [gpu.uuid], memory, len(slices), {}, {"slices": sorted(slices)})
         last = self.units.find(unit.name)
         if last:
