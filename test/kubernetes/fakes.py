@@ -146,6 +146,12 @@ class DraPlugin:
         say(f"kubelet: {method} {[claim['uid'] for claim in claims]}: {str(answer).strip()!r}")
         return answer.claims
 
+    def begin_prepare(self, claim):
+        """A call that the caller can cancel."""
+        request = DRA.NodePrepareResourcesRequest()
+        request.claims.add(**claim)
+        return DRA.call(self.channel, "DRAPlugin", "NodePrepareResources").future(request, timeout=LIMIT)
+
     def prepare(self, *claims):
         return self.call("NodePrepareResources", claims)
 
@@ -163,7 +169,9 @@ class ApiServer:
         """`role`: the rules of a ClusterRole."""
         self.node, self.token, self.role = node, token, role
         self.slices, self.claims, self.version = {}, {}, 0
-        self.refused, self.reads, self.writes = [], 0, 0
+        self.answers = threading.Event()  # claims are told while it is set
+        self.answers.set()
+        self.refused, self.reads, self.writes, self.claim_reads = [], 0, 0, 0
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -199,6 +207,8 @@ class ApiServer:
                 return self.fail(404, f"nodes {path[4]!r} not found")
             return 200, {"kind": "Node", "metadata": {"name": self.node, "uid": "5f0c1f5e-4b39-4d52-9d2e-b8d1c0d4b1aa"}}
         if method == "GET" and path[-2] == "resourceclaims":
+            self.claim_reads += 1
+            self.answers.wait(LIMIT)
             claim = self.claims.get((path[-3], path[-1]))
             return (200, claim) if claim else self.fail(404, f"resourceclaims.resource.k8s.io {path[-1]!r} not found")
         if url.path == self.SLICES and method == "GET":

@@ -327,6 +327,40 @@ def restart():
         check(cluster.program.memory_mib(BUILD, name) == {128} and (cluster.program.run / unit).stat().st_ino == folder_of, "another folder")
 
 
+def gone():
+    """Claims that go without an Unprepare, and a Prepare that the kubelet has given up."""
+    fine = {"memory": "64Mi", "share": "10"}
+    with running("--reconcile-interval", "0.1") as cluster:
+        program, api = cluster.program, cluster.api
+        deleted, again, moved, stays = (cluster.claim(name, ("gpu-0", fine)) for name in ("deleted", "again", "moved", "stays"))
+        for claim in (deleted, again, moved, stays):
+            cluster.prepare(claim)
+        # An API server that does not know the token has deleted no claim.
+        api.token = "another"
+        program.wait_for_words("401: Unauthorized")
+        reads = api.reads
+        api.token = "secret"
+        wait_for(lambda: api.reads > reads + 2, "some rounds")
+        check(len(program.daemons()) == 4, program.daemons())
+        del api.claims["default", "deleted"]
+        cluster.claim("again", ("gpu-0", fine))
+        api.claims["default", "moved"]["status"]["allocation"]["devices"]["results"][0]["pool"] = "another-node"
+        wait_for(lambda: program.daemons().keys() == {f"claim-{stays['uid']}"}, "the end of the vcudads without a claim")
+    with running() as cluster:
+        program, api = cluster.program, cluster.api
+        wait_for(lambda: api.reads > 0, "the first rounds")
+        claim = cluster.claim("late", ("gpu-0", fine))
+        api.answers.clear()
+        reads = api.claim_reads
+        call = cluster.driver.begin_prepare(claim)
+        wait_for(lambda: api.claim_reads > reads, "the question for the claim")
+        call.cancel()
+        check(not cluster.driver.unprepare(claim)[claim["uid"]].error, "unprepare")
+        api.answers.set()
+        wait_for(lambda: program.daemons() or any("is over" in line for line in program.words), "the end of Prepare")
+        check(not program.daemons(), "a vcudad that nothing ends")
+
+
 def lost():
     """A GPU that is gone is no longer published, and comes back."""
     with folder() as top:

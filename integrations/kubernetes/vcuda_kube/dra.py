@@ -163,6 +163,7 @@ class Driver(Plugin):
         self.server = Api(settings.api, settings.token, settings.ca)
         self.publisher = Publisher(self.server, settings.node)
         self.servers, self.wanted, self.next_publish = [], None, 0
+        self.gone, self.next_reconcile = set(), 0
 
     # ---- calls of the kubelet ----
 
@@ -173,27 +174,32 @@ class Driver(Plugin):
         log("the kubelet has registered the driver" if request.plugin_registered else f"the kubelet does not register the driver: {request.error}")
         return registration.RegistrationStatusResponse()
 
-    def NodePrepareResources(self, request, _context):
+    def NodePrepareResources(self, request, context):
         answer = api.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:
-                answer.claims[claim.uid].CopyFrom(self.prepare(claim))
+                answer.claims[claim.uid].CopyFrom(self.prepare(claim, context))
             except (Failure, OSError) as failure:
                 log(f"claim {claim.namespace}/{claim.name}: {failure}")
                 answer.claims[claim.uid].error = str(failure)
         return answer
 
-    def prepare(self, claim):
+    def read(self, namespace, name):
+        """A claim as the API server has it. Raises ApiError."""
+        return self.server.call("GET", f"{GROUP}/namespaces/{quote(namespace)}/resourceclaims/{quote(name)}")
+
+    def prepare(self, claim, context):
         if not NAME.fullmatch(claim.uid):
             raise Failure(f"{claim.uid!r} is no UID of a claim")
         unit = self.units.find(f"claim-{claim.uid}")
         if not unit or unit.over:
-            there = self.server.call("GET", f"{GROUP}/namespaces/{quote(claim.namespace)}/resourceclaims/{quote(claim.name)}")
+            there = self.read(claim.namespace, claim.name)
             if there["metadata"]["uid"] != claim.uid:
                 raise Failure(f"the claim of this name has the UID {there['metadata']['uid']} by now, not {claim.uid}")
             unit = unit_of(there, self.settings.node, self.gpus.values())
         try:
-            cdi = self.units.ensure(unit)
+            # The kubelet gives up a Prepare before it calls Unprepare, which does not know a unit that is made after it.
+            cdi = self.units.ensure(unit, wanted=context.is_active)
         except Failure:
             self.suspect = True
             raise
@@ -225,9 +231,38 @@ class Driver(Plugin):
         registry = pathlib.Path(self.settings.kubelet, "plugins_registry", f"{DRIVER}-reg.sock")
         self.servers.append(Server(self.endpoint, api.handler("DRAPlugin", self)))
         self.servers.append(Server(registry, registration.handler("Registration", self)))
-        self.tick()
+        self.attempt(self.tick)
 
     def tick(self):
+        self.publish()
+        if time.monotonic() >= self.next_reconcile:
+            self.next_reconcile = time.monotonic() + self.settings.reconcile_interval
+            self.reconcile()
+
+    def reconcile(self):
+        """Removes units whose claim is gone for the second time: the kubelet has not called Unprepare, or this program was not there."""
+        last, self.gone = self.gone, set()
+        for unit in self.units.all():
+            if self.has_claim(unit):
+                continue
+            if unit in last:
+                log(f"claim {unit.owner['namespace']}/{unit.owner['claim']} is gone, and the kubelet has not said so")
+                self.units.remove(unit)
+            self.gone.add(unit)
+
+    def has_claim(self, unit):
+        """Whether the unit's claim is there and allocated to this node. Raises ApiError."""
+        try:
+            claim = self.read(unit.owner["namespace"], unit.owner["claim"])
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        allocation = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
+        here = [result for result in allocation.get("results") or [] if (result.get("driver"), result.get("pool")) == (DRIVER, self.settings.node)]
+        return f"claim-{claim['metadata']['uid']}" == unit.name and bool(here)
+
+    def publish(self):
         gpus = [gpu for gpu in self.gpus.values() if gpu.uuid not in self.lost]
         if gpus == self.wanted and time.monotonic() < self.next_publish:
             return

@@ -170,8 +170,11 @@ class Units:
         """The units whose vcudad has ended or does not start."""
         return [unit for unit in self.all() if unit.retry]
 
-    def ensure(self, unit):
-        """The CDI name of the unit, which listens. A unit of this name that is there already is left as it is. Raises Failure."""
+    def ensure(self, unit, wanted=lambda: True):
+        """The CDI name of the unit, which listens. A unit of this name that is there already is left as it is. Raises Failure.
+
+        A new unit is made only while `wanted()` is true.
+        """
         if not NAME.fullmatch(unit.name):
             raise Failure(f"{unit.name!r} cannot be the name of a file")
         new = False
@@ -180,7 +183,7 @@ class Units:
                 with self.lock:
                     there = self.units.get(unit.name)
                     if not there:
-                        if unit.over:
+                        if unit.over or not wanted():
                             raise Failure(f"{unit.name} is over")
                         self._write([*self.all(), unit])
                         self.units[unit.name] = there = unit
