@@ -31,7 +31,7 @@ def need_packages():
 def wait_for(condition, text):
     end = time.monotonic() + LIMIT
     while not condition():
-        check(time.monotonic() < end, f"in vain: {text}")
+        check(time.monotonic() < end, f"after {LIMIT} s there is not: {text}")
         time.sleep(0.05)
 
 
@@ -65,6 +65,14 @@ class Program:
         status = self.process.wait(LIMIT)
         self.reader.join(LIMIT)
         return status
+
+    def kill(self):
+        """The plug-in and its vcudads."""
+        self.process.kill()
+        self.process.wait()
+        for process in self.daemons().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def daemons(self):
         """Process ids of the units' vcudads by the unit's name."""

@@ -32,10 +32,7 @@ def running(*options, start=True, program=PROGRAM):
         try:
             yield kubelet, program
         finally:
-            program.process.kill()
-            program.process.wait()
-            for process in program.daemons().values():
-                os.kill(process, signal.SIGKILL)
+            program.kill()
             kubelet.stop()
 
 

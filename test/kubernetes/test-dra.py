@@ -34,7 +34,7 @@ class Cluster:
             (role,) = [document for document in yaml.safe_load_all(file) if document["kind"] == "ClusterRole"]
         self.api = ApiServer(NODE, "secret", role["rules"])
         pathlib.Path(top, "token").write_text("secret\n")
-        self.start()
+        self.program = self.driver = None
 
     def start(self, **environment):
         self.program = Program(BUILD, self.top, "dra", "--node", NODE, "--api", self.api.url, "--token", f"{self.top}/token",
@@ -71,12 +71,11 @@ def running(*options, cdi=None):
     with folder() as top:
         cluster = Cluster(top, *options, cdi=cdi)
         try:
+            cluster.start()
             yield cluster
         finally:
-            cluster.program.process.kill()
-            cluster.program.process.wait()
-            for process in cluster.program.daemons().values():
-                os.kill(process, signal.SIGKILL)
+            if cluster.program:
+                cluster.program.kill()
             cluster.kubelet.stop()
 
 
@@ -369,8 +368,7 @@ def lost():
         wrapper.chmod(0o755)
         count = pathlib.Path(top, "count")
         count.write_text("2")
-        cluster = Cluster(top, "--vcudad", str(wrapper), "--probe-interval", "0")
-        try:
+        with running("--vcudad", str(wrapper), "--probe-interval", "0") as cluster:
             name = cluster.prepare(cluster.claim("one", ("gpu-0", {"memory": "64Mi", "share": "5"})))
             count.write_text("1")
             os.kill(cluster.program.daemons()[name.partition("=")[2]], signal.SIGKILL)
@@ -379,9 +377,6 @@ def lost():
             seen = len(cluster.program.words)
             count.write_text("2")
             cluster.program.wait_for_words("published 2 devices", since=seen)
-        finally:
-            cluster.program.end()
-            cluster.kubelet.stop()
 
 
 def keeps(engine_, cluster, name):
