@@ -46,6 +46,7 @@ def merged(base, patch):
 def check_daemonset(daemonset, mode):
     spec = daemonset["spec"]["template"]["spec"]
     check(daemonset["spec"]["selector"]["matchLabels"].items() <= daemonset["spec"]["template"]["metadata"]["labels"].items(), daemonset)
+    check(daemonset["spec"]["updateStrategy"] == {"type": "OnDelete"}, "another image ends all programs with a GPU at once")
     volumes = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
     for container in spec["initContainers"] + spec["containers"]:
         for mount in container["volumeMounts"]:
