@@ -41,23 +41,33 @@ static bool find_place(spank_t spank, struct place *place)
 
 /* ---- before the job, as root ---- */
 
-struct use {
-	const struct place *place;
-	unsigned int *slices; /* in use, of each device */
-	unsigned int devices;
+struct device {
+	unsigned int used; /* slices */
+	uint32_t other;    /* a job whose slices have another size than plugstack.conf says now; 0: there is none */
 };
 
-static bool count(uint32_t job, const struct state *state, void *argument)
+struct use {
+	const struct place *place;
+	const struct settings *settings;
+	struct device *devices;
+	unsigned int count;
+};
+
+static void add(uint32_t job, const struct state *state, void *argument)
 {
 	struct use *use = argument;
+	struct device *device;
 
-	if (job != use->place->job && state->device < use->devices)
-		use->slices[state->device] += state->slices;
-	return true;
+	if (job == use->place->job || !state->slices || state->device >= use->count)
+		return;
+	device = &use->devices[state->device];
+	device->used += state->slices;
+	if (state->device_slices != use->settings->slices || state->slice_memory != use->settings->slice_memory)
+		device->other = job;
 }
 
 /* A node that lost its power or its slurmd may have files of jobs that have ended since. */
-static bool end_if_gone(uint32_t job, const struct state *state, void *argument)
+static void end_if_gone(uint32_t job, const struct state *state, void *argument)
 {
 	struct use *use = argument;
 
@@ -66,57 +76,76 @@ static bool end_if_gone(uint32_t job, const struct state *state, void *argument)
 		if (!daemon_stop(use->place->node, job, state))
 			state_remove(use->place->node, job);
 	}
-	return true;
 }
 
-/* The device with the fewest free slices that are enough, so that large jobs find room; -1: there is none. */
-static int choose(struct use *use, unsigned int all, unsigned int wanted)
+static unsigned int free_slices(const struct use *use, unsigned int device)
 {
-	unsigned int least = all + 1;
-	int device = -1;
+	const struct device *d = &use->devices[device];
 
-	memset(use->slices, 0, use->devices * sizeof(*use->slices));
-	state_each(use->place->node, count, use);
-	for (unsigned int i = 0; i < use->devices; i++) {
-		unsigned int used = use->slices[i];
+	return !d->other && d->used < use->settings->slices ? use->settings->slices - d->used : 0;
+}
 
-		if (used > all || all - used < wanted || all - used >= least)
+/*
+ * The device with the fewest free slices that are enough, so that large jobs find room; use->count: there is none.
+ * Returns 0, or -1 where the use of the devices is not known.
+ */
+static int choose(struct use *use, unsigned int wanted, unsigned int *device)
+{
+	unsigned int least = use->settings->slices + 1;
+
+	*device = use->count;
+	memset(use->devices, 0, use->count * sizeof(*use->devices));
+	if (state_each(use->place->node, add, use))
+		return -1;
+	for (unsigned int i = 0; i < use->count; i++) {
+		if (free_slices(use, i) < wanted || free_slices(use, i) >= least)
 			continue;
-		least = all - used;
-		device = (int)i;
+		least = free_slices(use, i);
+		*device = i;
 	}
-	return device;
+	return 0;
 }
 
-static void describe_use(const struct use *use, unsigned int all, unsigned int wanted, char *text, size_t size)
+static void describe_use(const struct use *use, unsigned int wanted, char *text, size_t size)
 {
-	int length;
+	size_t length;
 
-	if (wanted > all) {
-		snprintf(text, size, "%u slices are more than a device has: at most --gres=vcuda:%u", wanted, all);
+	if (wanted > use->settings->slices) {
+		snprintf(text, size, "%u slices are more than a device has: at most --gres=vcuda:%u", wanted,
+			 use->settings->slices);
 		return;
 	}
-	length = snprintf(text, size, "no device of node %s has %u free slices; free are", use->place->node, wanted);
-	for (unsigned int i = 0; i < use->devices && length > 0 && (size_t)length < size; i++)
-		length += snprintf(text + length, size - (size_t)length, "%s %u", i ? "," : "",
-				   use->slices[i] < all ? all - use->slices[i] : 0);
+	snprintf(text, size, "no device of node %s has %u free slices; free are", use->place->node, wanted);
+	for (unsigned int i = 0; i < use->count; i++) {
+		length = strlen(text);
+		snprintf(text + length, size - length, "%s %u", i ? "," : "", free_slices(use, i));
+		length = strlen(text);
+		if (use->devices[i].other)
+			snprintf(text + length, size - length, " (job %u has slices of another size)",
+				 use->devices[i].other);
+	}
 }
 
 /* Writes the job's file: its slices, or why it has none. */
-static int reserve(struct use *use, unsigned int all, unsigned int wanted, struct state *state)
+static int reserve(struct use *use, unsigned int wanted, struct state *state)
 {
-	int device = choose(use, all, wanted), status;
+	const struct settings *settings = use->settings;
+	unsigned int device;
+	int status;
 
-	if (device < 0 && wanted <= all) {
-		state_each(use->place->node, end_if_gone, use);
-		device = choose(use, all, wanted);
-	}
+	if (choose(use, wanted, &device))
+		return -1;
+	if (device == use->count && wanted <= settings->slices &&
+	    (state_each(use->place->node, end_if_gone, use) || choose(use, wanted, &device)))
+		return -1;
 	*state = (struct state){0};
-	if (device >= 0) {
-		state->device = (unsigned int)device;
+	if (device < use->count) {
+		state->device = device;
 		state->slices = wanted;
+		state->device_slices = settings->slices;
+		state->slice_memory = settings->slice_memory;
 	} else {
-		describe_use(use, all, wanted, state->refusal, sizeof(state->refusal));
+		describe_use(use, wanted, state->refusal, sizeof(state->refusal));
 		slurm_info("vcuda: job %u is refused: %s", use->place->job, state->refusal);
 	}
 	status = state_write(use->place->node, use->place->job, state);
@@ -126,20 +155,20 @@ static int reserve(struct use *use, unsigned int all, unsigned int wanted, struc
 	return status;
 }
 
-static int reserve_locked(const struct place *place, unsigned int all, unsigned int devices, unsigned int wanted,
-			  struct state *state)
+static int reserve_locked(const struct place *place, const struct settings *settings, unsigned int devices,
+			  unsigned int wanted, struct state *state)
 {
-	struct use use = {.place = place, .devices = devices};
+	struct use use = {.place = place, .settings = settings, .count = devices};
 	int lock = state_lock(place->node), status = -1;
 
 	if (lock < 0) {
 		slurm_error("vcuda: job %u: cannot take the lock in " STATE_FOLDER ": %s", place->job, strerror(-lock));
 		return -1;
 	}
-	use.slices = calloc(devices, sizeof(*use.slices));
-	if (use.slices)
-		status = reserve(&use, all, wanted, state);
-	free(use.slices);
+	use.devices = calloc(devices, sizeof(*use.devices));
+	if (use.devices)
+		status = reserve(&use, wanted, state);
+	free(use.devices);
 	close(lock);
 	return status;
 }
@@ -150,9 +179,9 @@ static int release(const struct place *place)
 	struct state state;
 	int found = state_read(place->node, place->job, &state);
 
-	if (!found)
-		return 0;
-	if (found > 0 && !*state.refusal && daemon_stop(place->node, place->job, &state))
+	if (found <= 0)
+		return found;
+	if (!*state.refusal && daemon_stop(place->node, place->job, &state))
 		return -1;
 	state_remove(place->node, place->job);
 	return 0;
@@ -201,7 +230,7 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
 		slurm_error("vcuda: the folder " STATE_FOLDER "/%s cannot be made: %s", place.node, strerror(-status));
 		return -1;
 	}
-	if (reserve_locked(&place, settings.slices, devices, (unsigned int)wanted, &state))
+	if (reserve_locked(&place, &settings, devices, (unsigned int)wanted, &state))
 		return -1;
 	if (*state.refusal)
 		return 0;

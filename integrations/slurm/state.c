@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <slurm/spank.h>
+
 #define SUFFIX ".job"
 
 static void node_path(char path[STATE_PATH], const char *node, const char *name)
@@ -29,24 +31,29 @@ static bool parse(const char *text, struct state *state)
 	*state = (struct state){0};
 	if (sscanf(text, "refused %199[^\n]", state->refusal) == 1)
 		return true;
-	return sscanf(text, "device %u slices %u pid %d started %llu", &state->device, &state->slices, &state->pid,
-		      &state->started) == 4;
+	return sscanf(text, "device %u slices %u of %u slice-memory %" SCNu64 " pid %d started %llu", &state->device,
+		      &state->slices, &state->device_slices, &state->slice_memory, &state->pid, &state->started) == 6;
 }
 
 int state_read(const char *node, uint32_t job, struct state *state)
 {
-	char path[STATE_PATH], text[sizeof(state->refusal) + 64];
-	ssize_t bytes;
+	char path[STATE_PATH], text[512];
+	ssize_t bytes = -1;
 	int fd;
 
 	state_path(path, node, job, SUFFIX);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	bytes = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd >= 0) {
+		bytes = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
 	text[bytes > 0 ? bytes : 0] = '\0';
-	return parse(text, state) ? 1 : -1;
+	if (parse(text, state))
+		return 1;
+	slurm_error("vcuda: %s cannot be read. End the job's vcudad, if it runs, and remove the file", path);
+	return -1;
 }
 
 int state_write(const char *node, uint32_t job, const struct state *state)
@@ -62,8 +69,9 @@ int state_write(const char *node, uint32_t job, const struct state *state)
 	if (*state->refusal)
 		written = dprintf(fd, "refused %s\n", state->refusal);
 	else
-		written = dprintf(fd, "device %u slices %u pid %d started %llu\n", state->device, state->slices,
-				  state->pid, state->started);
+		written = dprintf(fd, "device %u slices %u of %u slice-memory %" PRIu64 " pid %d started %llu\n",
+				  state->device, state->slices, state->device_slices, state->slice_memory, state->pid,
+				  state->started);
 	/* The umask is Slurm's. */
 	if (written < 0 || fchmod(fd, 0644) || rename(new, path))
 		status = -errno;
@@ -125,25 +133,32 @@ int state_lock(const char *node)
 	return fd;
 }
 
-void state_each(const char *node, bool (*call)(uint32_t job, const struct state *state, void *argument), void *argument)
+int state_each(const char *node, void (*call)(uint32_t job, const struct state *state, void *argument), void *argument)
 {
 	char path[STATE_PATH], *end;
 	struct dirent *entry;
 	struct state state;
+	int found, status = 0;
 	DIR *folder;
 
 	node_path(path, node, "");
 	folder = opendir(path);
-	while (folder && (entry = readdir(folder))) {
+	if (!folder) {
+		slurm_error("vcuda: %s cannot be read: %s", path, strerror(errno));
+		return -1;
+	}
+	while (!status && (entry = readdir(folder))) {
 		unsigned long job = strtoul(entry->d_name, &end, 10);
 
-		if (end == entry->d_name || strcmp(end, SUFFIX) || state_read(node, (uint32_t)job, &state) != 1)
+		if (end == entry->d_name || strcmp(end, SUFFIX))
 			continue;
-		if (!call((uint32_t)job, &state, argument))
-			break;
+		found = state_read(node, (uint32_t)job, &state);
+		if (found > 0)
+			call((uint32_t)job, &state, argument);
+		status = found < 0 ? -1 : 0;
 	}
-	if (folder)
-		closedir(folder);
+	closedir(folder);
+	return status;
 }
 
 unsigned long long state_process_start(pid_t pid)

@@ -107,7 +107,10 @@ class Cluster:
         self.environment["SLURM_CONF"] = f"{top}/slurm.conf"
 
     def write(self, name, *lines):
-        (self.top / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        """As a whole: Slurm may read the file at any time."""
+        new = self.top / "new"
+        new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        new.rename(self.top / name)
 
     def configure(self):
         host = socket.gethostname()
@@ -203,7 +206,7 @@ class Cluster:
         use, daemons = {}, {}
         for file in pathlib.Path("/run/vcuda/slurm", node).glob("*.job"):
             text = file.read_text(encoding="utf-8")
-            found = re.fullmatch(r"device (\d+) slices (\d+) pid (\d+) started \d+\n", text)
+            found = re.fullmatch(r"device (\d+) slices (\d+) of \d+ slice-memory \d+ pid (\d+) started \d+\n", text)
             if found:
                 device, slices, pid = map(int, found.groups())
                 use[device] = use.get(device, 0) + slices

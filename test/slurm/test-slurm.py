@@ -18,6 +18,7 @@ from cluster import check, wait_for
 
 BUILD, HOW_TO, SCENARIO = sys.argv[1:4]
 SLICES, SLICE_MIB = 4, 64
+SIZE = f"of {SLICES} slice-memory {SLICE_MIB << 20}"
 NO_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 RUN = pathlib.Path("/run/vcuda/slurm")
 PROGRAM = "/run/build/test/slurm/job"
@@ -192,7 +193,7 @@ def prolog(c, user, other):
     parent = int(re.search(r"PPid:\s*(\d+)", pathlib.Path(f"/proc/{daemon}/status").read_text(encoding="utf-8"))[1])
     check("slurmstepd" in pathlib.Path(f"/proc/{parent}/cmdline").read_text(encoding="utf-8"), "the prolog's process")
     os.kill(parent, signal.SIGKILL)
-    wait_for(lambda: c.states()[0].startswith("drain"), lambda: f"n1 is drained: {c.states()}")
+    drained(c)
     wait_for(lambda: not is_process(daemon) and not c.devices("n1")[0], "the epilog ends vcudad")
     hold.unlink()
     resume(c, number)
@@ -203,13 +204,17 @@ def prolog(c, user, other):
     good = c.vcudad_options.read_text(encoding="utf-8")
     c.vcudad_options.write_text("max-contexs = 4\n", encoding="utf-8")
     number = int(c.run("sbatch", "--parsable", "-w", "n1", "--gres=vcuda:1", "-o", c.out / "bad.out", "--wrap", f"{PROGRAM} memory", user=user))
-    wait_for(lambda: c.states()[0].startswith("drain"), lambda: f"n1 is drained: {c.states()}")
+    drained(c)
     log = (c.top / "n1.log").read_text(encoding="utf-8")
     check("vcudad does not start" in log and "max-contexs" in log, "the log of slurmd says why")
     c.vcudad_options.write_text(good, encoding="utf-8")
     resume(c, number)
     wait_for(lambda: c.job(number, "JobState") == "COMPLETED", lambda: f"the job runs again: {c.job(number, 'JobState')}")
     expect_idle(c)
+
+
+def drained(c):
+    wait_for(lambda: c.states()[0].startswith("drain"), lambda: f"n1 is drained: {c.states()}")
 
 
 def resume(c, number):
@@ -234,10 +239,54 @@ def restarted(c, user, other):
     jobs.pop(0).ended("COMPLETED")
     jobs[0].finish()
     # A file of a job that no one knows, as after a loss of power.
-    (RUN / "n1/4000000.job").write_text("device 0 slices 4 pid 0 started 0\n", encoding="utf-8")
-    (RUN / "n1/4000001.job").write_text(f"device 1 slices 4 pid {os.getpid()} started 1\n", encoding="utf-8")
+    (RUN / "n1/4000000.job").write_text(f"device 0 slices 4 {SIZE} pid 0 started 0\n", encoding="utf-8")
+    (RUN / "n1/4000001.job").write_text(f"device 1 slices 4 {SIZE} pid {os.getpid()} started 1\n", encoding="utf-8")
     check("has 256 takes" in srun(c, PROGRAM, "memory", user=user, gres=4), "stale files give way")
     check(not list((RUN / "n1").glob("400000*")), "stale files are removed")
+    expect_idle(c)
+
+
+def resized(c, user, other):
+    """While a job has slices of another size than plugstack.conf says now, its device is given to no one."""
+    text = (c.top / "plugstack.conf").read_text(encoding="utf-8").strip()
+    check("slices=4 slice-memory=64M" in text, text)
+    job = Holder(c, user, 4).computes()
+    check(c.devices("n1")[0] == {0: 4}, c.devices("n1"))
+    c.write("plugstack.conf", text.replace("slices=4 slice-memory=64M", "slices=8 slice-memory=32M"))
+    out = srun(c, PROGRAM, "memory", user=other, gres=4, status=1)
+    check(f"no device of node n1 has 4 free slices; free are 0 (job {job.number} has slices of another size)" in out and "takes" not in out, out)
+    c.write("plugstack.conf", text.replace("slice-memory=64M", "slice-memory=32M"))
+    second = Holder(c, other, 4).computes()
+    check(c.devices("n1")[0] == {0: 4, 1: 4}, c.devices("n1"))
+    second.finish()
+    job.finish()
+    check("has 128 takes" in srun(c, PROGRAM, "memory", user=other, gres=4), "the new size")
+    expect_idle(c)
+
+
+def unreadable(c, user, other):
+    """A job whose file cannot be read keeps its slices and its vcudad, and Slurm drains the node."""
+    job = Holder(c, user, 4).computes()
+    daemon = c.devices("n1")[1][job.number]
+    file = RUN / f"n1/{job.number}.job"
+    good = file.read_text(encoding="utf-8")
+    file.write_text("device\n", encoding="utf-8")
+    log = c.top / "n1.log"
+    out = srun(c, "echo", "ran", user=other, gres=4, status=1)
+    check("ran" not in out, out)
+    drained(c)
+    check(f"{file} cannot be read" in log.read_text(encoding="utf-8"), "the log of slurmd names the file")
+    c.run("scancel", job.number, user=user)
+    wait_for(lambda: "Epilog error" in c.run("sinfo", "-R", "-h", "-o", "%E") or "epilog failed" in log.read_text(encoding="utf-8"), "the epilog fails")
+    check(is_process(daemon) and file.exists(), "the vcudad and its file")
+    # Repaired, the file is that of a job that has ended.
+    file.write_text(good, encoding="utf-8")
+    wait_for(lambda: c.job(job.number, "JobState") == "CANCELLED", "the job is cancelled")
+    c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+    second = Holder(c, user, 4).computes()
+    check("has 256 takes" in srun(c, PROGRAM, "memory", user=other, gres=4), "the slices are free")
+    check(not is_process(daemon) and not file.exists(), "the vcudad and its file are gone")
+    second.finish()
     expect_idle(c)
 
 
@@ -258,7 +307,7 @@ def environment(c, user, other):
     reach = f"VCUDA_SOCKET={foreign} VCUDA_TRANSPORT=local LD_LIBRARY_PATH=/run/build/guest/libcuda {PROGRAM} memory"
     own = "control=$(dirname $(dirname $VCUDA_SOCKET))/control; ls $control/*"
     attempts = [reach, f"ls {foreign.parent}", f"ls {RUN}/n1/control", f"ls {RUN}/n1/arbiter", f"kill -9 {daemon}", own, 'rm "$VCUDA_SOCKET"',
-                'kill -9 $(cut -d" " -f 6 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
+                'kill -9 $(cut -d" " -f 10 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
                 f"touch {RUN}/n1/7.job", " ".join(["/run/build/cli/vcuda vm set", *limit])]
     script = "".join(f"if {attempt}; then echo gained {i}; fi\n" for i, attempt in enumerate(attempts))
     out = srun(c, "sh", "-c", f"{script}{PROGRAM} memory", user=user, gres=1)
