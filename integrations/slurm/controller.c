@@ -6,16 +6,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#define GRES "vcuda"
+#include "deadline.h"
 
-/* How long a prolog waits for the controller. Slurm's PrologEpilogTimeout may be shorter. */
-#define PATIENCE_SECONDS 50
+#define GRES "vcuda"
 
 /* The end of an entry of a list of resources: a comma outside of parentheses. */
 static const char *entry_end(const char *entry)
@@ -69,48 +67,36 @@ static int count_gres(const char *list)
 	return (int)sum;
 }
 
-static time_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec;
-}
-
 /* After an error: false if it stays, or if it is too late to try again. */
-static bool may_try_again(time_t until)
+static bool may_try_again(int64_t deadline)
 {
 	int error = errno;
 
 	if (error == ESLURM_INVALID_JOB_ID || error == ESLURM_INVALID_NODE_NAME || error == ESLURM_ACCESS_DENIED ||
-	    now() >= until)
+	    !deadline_left(deadline))
 		return false;
 	sleep(1);
 	return true;
 }
 
 /* The controller's record of the job, NULL if it knows no such job; -1: it does not answer, or refuses. */
-static int load_job(uint32_t job, unsigned int seconds, job_info_msg_t **message)
+static int load_job(uint32_t job, int64_t deadline, job_info_msg_t **message)
 {
-	time_t until = now() + seconds;
-
 	*message = NULL;
 	while (slurm_load_job(message, job, SHOW_DETAIL)) {
 		*message = NULL;
-		if (!may_try_again(until))
+		if (!may_try_again(deadline))
 			return errno == ESLURM_INVALID_JOB_ID ? 0 : -1;
 	}
 	return 0;
 }
 
-static int load_node(const char *node, node_info_msg_t **message)
+static int load_node(const char *node, int64_t deadline, node_info_msg_t **message)
 {
-	time_t until = now() + PATIENCE_SECONDS;
-
 	*message = NULL;
 	while (slurm_load_node_single(message, (char *)node, 0)) {
 		*message = NULL;
-		if (!may_try_again(until))
+		if (!may_try_again(deadline))
 			return -1;
 	}
 	return 0;
@@ -128,12 +114,12 @@ static int place_of(const job_info_t *job, const char *node)
 	return place;
 }
 
-int controller_job_slices(uint32_t job, const char *node)
+int controller_job_slices(uint32_t job, const char *node, int64_t deadline)
 {
 	job_info_msg_t *message;
 	int slices = 0, place;
 
-	if (load_job(job, PATIENCE_SECONDS, &message)) {
+	if (load_job(job, deadline, &message)) {
 		slurm_error("vcuda: job %u: slurmctld does not say what the job has: %s", job, slurm_strerror(errno));
 		return -1;
 	}
@@ -149,12 +135,12 @@ int controller_job_slices(uint32_t job, const char *node)
 	return slices;
 }
 
-int controller_node_slices(const char *node)
+int controller_node_slices(const char *node, int64_t deadline)
 {
 	node_info_msg_t *message;
 	int slices = -1;
 
-	if (load_node(node, &message)) {
+	if (load_node(node, deadline, &message)) {
 		slurm_error("vcuda: slurmctld does not say what node %s has: %s", node, slurm_strerror(errno));
 		return -1;
 	}
@@ -165,20 +151,20 @@ int controller_node_slices(const char *node)
 	return slices;
 }
 
-bool controller_job_is_gone(uint32_t job, const char *node)
+int controller_job_is_gone(uint32_t job, const char *node)
 {
 	job_info_msg_t *message;
-	bool is_gone = true;
+	int is_gone = 1;
 
 	if (load_job(job, 0, &message))
-		return false;
+		return -1;
 	for (uint32_t i = 0; message && i < message->record_count; i++) {
 		const job_info_t *record = &message->job_array[i];
 		uint32_t state = record->job_state & JOB_STATE_BASE;
 
 		if (record->job_id == job && place_of(record, node) >= 0 &&
 		    (record->job_state & JOB_COMPLETING || state == JOB_RUNNING || state == JOB_SUSPENDED))
-			is_gone = false;
+			is_gone = 0;
 	}
 	if (message)
 		slurm_free_job_info_msg(message);

@@ -6,19 +6,19 @@
 #ifndef VCUDA_SLURM_CONTROLLER_H
 #define VCUDA_SLURM_CONTROLLER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /*
  * The slices that the job has on the node, 0 for a job without any or one that has ended; -1, with a line in Slurm's
- * log, if the controller does not say. Waits almost a minute for a controller that does not answer.
+ * log, if the controller does not say. Asks again until `deadline`; one question takes up to two times Slurm's
+ * MessageTimeout.
  */
-int controller_job_slices(uint32_t job, const char *node);
+int controller_job_slices(uint32_t job, const char *node, int64_t deadline);
 
 /* The slices that the node has in all, or -1, as above. */
-int controller_node_slices(const char *node);
+int controller_node_slices(const char *node, int64_t deadline);
 
-/* The job has ended, or does not have the node any more. False also where the controller does not answer. */
-bool controller_job_is_gone(uint32_t job, const char *node);
+/* 1: the job has ended, or does not have the node any more; -1: the controller does not answer. Asks once. */
+int controller_job_is_gone(uint32_t job, const char *node);
 
 #endif

@@ -20,11 +20,10 @@
 
 #include <slurm/spank.h>
 
+#include "deadline.h"
+
 #define CACHE_PARENT "/var/cache"
 #define CACHE_FOLDER CACHE_PARENT "/vcuda"
-
-/* vcudad listens in a fraction of a second on a machine that is not busy. */
-#define START_MS 45000
 
 /* vcudad gives its workers 5 s. */
 #define END_MS 15000
@@ -233,15 +232,16 @@ static void report_log(const struct launch *launch)
 	slurm_error("vcuda: job %u: vcudad does not start: %s", launch->job, last);
 }
 
-static bool listens(int fd)
+static bool listens(int fd, int64_t deadline)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 	char byte;
 
-	return poll(&poll_fd, 1, START_MS) == 1 && read(fd, &byte, 1) == 1;
+	return poll(&poll_fd, 1, deadline_left(deadline)) == 1 && read(fd, &byte, 1) == 1;
 }
 
-int daemon_start(const struct settings *settings, const char *node, uint32_t job, uid_t uid, const struct state *state)
+int daemon_start(const struct settings *settings, const char *node, uint32_t job, uid_t uid, const struct state *state,
+		 int64_t deadline)
 {
 	struct launch launch = {.settings = settings, .node = node, .job = job, .state = *state, .parent = getpid()};
 	int ready[2];
@@ -256,7 +256,7 @@ int daemon_start(const struct settings *settings, const char *node, uint32_t job
 	if (!child)
 		run(&launch, ready[1]);
 	close(ready[1]);
-	good = child > 0 && listens(ready[0]);
+	good = child > 0 && listens(ready[0], deadline);
 	close(ready[0]);
 	if (!good)
 		report_log(&launch);
@@ -294,19 +294,22 @@ static bool end_process(const struct state *state)
 	return ended;
 }
 
-int daemon_stop(const char *node, uint32_t job, const struct state *state)
+int daemon_end(uint32_t job, const struct state *state)
+{
+	if (end_process(state))
+		return 0;
+	slurm_error("vcuda: job %u: vcudad, process %d, does not end", job, state->pid);
+	return -1;
+}
+
+void daemon_remove_files(const char *node, uint32_t job)
 {
 	char path[STATE_PATH];
 	struct stat stat_log;
 
-	if (!end_process(state)) {
-		slurm_error("vcuda: job %u: vcudad, process %d, does not end", job, state->pid);
-		return -1;
-	}
 	state_path(path, node, job, "");
 	remove_folder(path);
 	log_path(path, node, job);
 	if (!stat(path, &stat_log) && !stat_log.st_size)
 		unlink(path);
-	return 0;
 }

@@ -14,6 +14,8 @@
 
 #include <slurm/spank.h>
 
+#include "deadline.h"
+
 #define SUFFIX ".job"
 
 static void node_path(char path[STATE_PATH], const char *node, const char *name)
@@ -31,8 +33,10 @@ static bool parse(const char *text, struct state *state)
 	*state = (struct state){0};
 	if (sscanf(text, "refused %199[^\n]", state->refusal) == 1)
 		return true;
-	return sscanf(text, "device %u slices %u of %u slice-memory %" SCNu64 " pid %d started %llu", &state->device,
-		      &state->slices, &state->device_slices, &state->slice_memory, &state->pid, &state->started) == 6;
+	return sscanf(text,
+		      "device %u slices %u of %u slice-memory %" SCNu64 " reserved %" SCNu64 " pid %d started %llu",
+		      &state->device, &state->slices, &state->device_slices, &state->slice_memory, &state->reserved,
+		      &state->pid, &state->started) == 7;
 }
 
 int state_read(const char *node, uint32_t job, struct state *state)
@@ -69,9 +73,11 @@ int state_write(const char *node, uint32_t job, const struct state *state)
 	if (*state->refusal)
 		written = dprintf(fd, "refused %s\n", state->refusal);
 	else
-		written = dprintf(fd, "device %u slices %u of %u slice-memory %" PRIu64 " pid %d started %llu\n",
-				  state->device, state->slices, state->device_slices, state->slice_memory, state->pid,
-				  state->started);
+		written = dprintf(fd,
+				  "device %u slices %u of %u slice-memory %" PRIu64 " reserved %" PRIu64
+				  " pid %d started %llu\n",
+				  state->device, state->slices, state->device_slices, state->slice_memory,
+				  state->reserved, state->pid, state->started);
 	/* The umask is Slurm's. */
 	if (written < 0 || fchmod(fd, 0644) || rename(new, path))
 		status = -errno;
@@ -114,7 +120,7 @@ int state_prepare(const char *node)
 	return status;
 }
 
-int state_lock(const char *node)
+int state_lock(const char *node, int64_t deadline)
 {
 	char path[STATE_PATH];
 	int fd, error;
@@ -123,17 +129,20 @@ int state_lock(const char *node)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	while (flock(fd, LOCK_EX)) {
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		error = errno;
 		if (error == EINTR)
 			continue;
-		close(fd);
-		return -error;
+		if (error != EWOULDBLOCK || !deadline_left(deadline)) {
+			close(fd);
+			return error == EWOULDBLOCK ? -ETIMEDOUT : -error;
+		}
+		usleep(10000);
 	}
 	return fd;
 }
 
-int state_each(const char *node, void (*call)(uint32_t job, const struct state *state, void *argument), void *argument)
+int state_each(const char *node, int (*call)(uint32_t job, const struct state *state, void *argument), void *argument)
 {
 	char path[STATE_PATH], *end;
 	struct dirent *entry;
@@ -153,9 +162,7 @@ int state_each(const char *node, void (*call)(uint32_t job, const struct state *
 		if (end == entry->d_name || strcmp(end, SUFFIX))
 			continue;
 		found = state_read(node, (uint32_t)job, &state);
-		if (found > 0)
-			call((uint32_t)job, &state, argument);
-		status = found < 0 ? -1 : 0;
+		status = found > 0 ? call((uint32_t)job, &state, argument) : found;
 	}
 	closedir(folder);
 	return status;

@@ -206,7 +206,7 @@ class Cluster:
         use, daemons = {}, {}
         for file in pathlib.Path("/run/vcuda/slurm", node).glob("*.job"):
             text = file.read_text(encoding="utf-8")
-            found = re.fullmatch(r"device (\d+) slices (\d+) of \d+ slice-memory \d+ pid (\d+) started \d+\n", text)
+            found = re.fullmatch(r"device (\d+) slices (\d+) of \d+ slice-memory \d+ reserved \d+ pid (\d+) started \d+\n", text)
             if found:
                 device, slices, pid = map(int, found.groups())
                 use[device] = use.get(device, 0) + slices

@@ -18,7 +18,7 @@ from cluster import check, wait_for
 
 BUILD, HOW_TO, SCENARIO = sys.argv[1:4]
 SLICES, SLICE_MIB = 4, 64
-SIZE = f"of {SLICES} slice-memory {SLICE_MIB << 20}"
+SIZE = f"of {SLICES} slice-memory {SLICE_MIB << 20} reserved 1"
 NO_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 RUN = pathlib.Path("/run/vcuda/slurm")
 PROGRAM = "/run/build/test/slurm/job"
@@ -290,6 +290,42 @@ def unreadable(c, user, other):
     expect_idle(c)
 
 
+def waits(c, user, other):
+    """A prolog that waits for slurmctld's answer about another job holds no prolog and no epilog back."""
+    text = (c.top / "plugstack.conf").read_text(encoding="utf-8").strip()
+    c.write("plugstack.conf", text.replace("integrations/slurm/spank_vcuda.so", "test/slurm/spank_vcuda_held.so"))
+    hold = pathlib.Path("/run/hold")
+    hold.mkdir()
+    first, second = Holder(c, user, 3).computes(), Holder(c, other, 3).computes()
+    question = hold / str(first.number)
+    question.touch()
+    third = Holder(c, user, 2)
+    wait_for(question.with_suffix(".asked").exists, "the prolog asks for a job that may have ended")
+    second.finish()
+    fourth = Holder(c, other, 1).computes()
+    check(third.number not in c.devices("n1")[1], c.devices("n1"))
+    question.unlink()
+    third.computes()
+    check(c.devices("n1")[0] == {0: 4, 1: 2}, c.devices("n1"))
+    for job in (first, third, fourth):
+        job.finish()
+    # A job that has ended, by the answer, and has come again before the answer.
+    old, ended = RUN / "n1/4000000.job", RUN / "n1/4000001.job"
+    for device, file in enumerate((old, ended)):
+        file.write_text(f"device {device} slices 4 {SIZE} pid 0 started 0\n", encoding="utf-8")
+    question = hold / old.stem
+    question.touch()
+    job = Holder(c, user, 4)
+    wait_for(question.with_suffix(".asked").exists, "the prolog asks for a job that has ended")
+    old.write_text(old.read_text(encoding="utf-8").replace("reserved 1", "reserved 2"), encoding="utf-8")
+    question.unlink()
+    job.computes()
+    check(c.devices("n1")[0] == {0: 4, 1: 4} and old.exists() and not ended.exists(), c.devices("n1"))
+    job.finish()
+    old.unlink()
+    expect_idle(c)
+
+
 def environment(c, user, other):
     """A user who sets our variables, or Slurm's, gains nothing."""
     job = Holder(c, other, 2).computes()
@@ -307,7 +343,7 @@ def environment(c, user, other):
     reach = f"VCUDA_SOCKET={foreign} VCUDA_TRANSPORT=local LD_LIBRARY_PATH=/run/build/guest/libcuda {PROGRAM} memory"
     own = "control=$(dirname $(dirname $VCUDA_SOCKET))/control; ls $control/*"
     attempts = [reach, f"ls {foreign.parent}", f"ls {RUN}/n1/control", f"ls {RUN}/n1/arbiter", f"kill -9 {daemon}", own, 'rm "$VCUDA_SOCKET"',
-                'kill -9 $(cut -d" " -f 10 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
+                'kill -9 $(cut -d" " -f 12 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
                 f"touch {RUN}/n1/7.job", " ".join(["/run/build/cli/vcuda vm set", *limit])]
     script = "".join(f"if {attempt}; then echo gained {i}; fi\n" for i, attempt in enumerate(attempts))
     out = srun(c, "sh", "-c", f"{script}{PROGRAM} memory", user=user, gres=1)
