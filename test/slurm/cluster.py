@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm in a folder of the test: munged, slurmctld and two slurmds, n1 and n2, on this machine.
 
-All of it runs in namespaces of its own. So ports and /run are the test's alone, there is no network, and nothing is left
-when the test ends, however it ends.
+All of it runs in namespaces of its own, and its files are in a tmpfs. So ports and /run are the test's alone, there is no
+network, and no process and no file is left when the test ends, also when it is killed.
 """
 
 import contextlib
@@ -17,10 +17,9 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-LIMIT = 600
+LIMIT = 600  # Less than meson's, in meson.build.
 ADDRESS = "192.0.2.1"
 NODES = ("n1", "n2")
 NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -45,8 +44,16 @@ def wait_for(condition, text):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"waited in vain: {text() if callable(text) else text}")
+            raise AssertionError(f"no end of the wait: {text() if callable(text) else text}")
         time.sleep(0.05)
+
+
+def read(path):
+    """The text of a file; an empty one where the file, or its process, has gone."""
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def enter():
@@ -159,13 +166,12 @@ class Cluster:
         log = self.top / f"{node}.log"
 
         def starts():
-            return log.read_text(encoding="utf-8", errors="replace").count("slurmd started") if log.exists() else 0
+            return read(log).count("slurmd started")
         before = starts()
         self.slurmds[node] = self.spawn("slurmd", "-D", "-N", node)
         wait_for(lambda: starts() > before, f"the slurmd of {node}")
 
     def start(self):
-        make_private(self.build)
         self.configure()
         self.start_munge()
         self.spawn("slurmctld", "-D")
@@ -178,7 +184,10 @@ class Cluster:
             if p.poll() is None:
                 p.send_signal(signal.SIGTERM)
         for p in self.processes:
-            p.wait()
+            try:
+                p.wait(LIMIT)
+            except subprocess.TimeoutExpired:
+                p.kill()
 
     def run(self, *command, user=None, variables=None, status=0):
         """A command's output; `user` names whose it is."""
@@ -205,8 +214,7 @@ class Cluster:
         """Slices in use of each device, as the plug-in's files say, and the jobs' vcudads."""
         use, daemons = {}, {}
         for file in pathlib.Path("/run/vcuda/slurm", node).glob("*.job"):
-            text = file.read_text(encoding="utf-8")
-            found = re.fullmatch(r"device (\d+) slices (\d+) of \d+ slice-memory \d+ reserved \d+ pid (\d+) started \d+\n", text)
+            found = re.fullmatch(r"device (\d+) slices (\d+) of \d+ slice-memory \d+ reserved \d+ pid (\d+) started \d+\n", read(file))
             if found:
                 device, slices, pid = map(int, found.groups())
                 use[device] = use.get(device, 0) + slices
@@ -216,20 +224,21 @@ class Cluster:
     def logs(self):
         texts = []
         for file in sorted(self.top.glob("*.log")) + sorted(pathlib.Path("/var/log/vcuda").glob("*")):
-            texts.append(f"== {file.name}\n" + "\n".join(file.read_text(encoding="utf-8", errors="replace").split("\n")[-40:]))
+            texts.append(f"== {file.name}\n" + "\n".join(read(file).split("\n")[-40:]))
         return "\n".join(texts)
 
 
 @contextlib.contextmanager
 def cluster(build, howto):
-    with tempfile.TemporaryDirectory(prefix="slurm") as top:
-        os.chmod(top, 0o755)
-        c = Cluster(top, build, howto)
-        try:
-            c.start()
-            yield c
-        except BaseException:
-            print(c.logs(), flush=True)
-            raise
-        finally:
-            c.stop()
+    make_private(build)
+    top = "/run/slurm-test"
+    os.mkdir(top, 0o755)
+    c = Cluster(top, build, howto)
+    try:
+        c.start()
+        yield c
+    except BaseException:
+        print(c.logs(), flush=True)
+        raise
+    finally:
+        c.stop()

@@ -14,7 +14,7 @@ import sys
 import time
 
 import cluster
-from cluster import check, wait_for
+from cluster import check, read, wait_for
 
 BUILD, HOW_TO, SCENARIO = sys.argv[1:4]
 SLICES, SLICE_MIB = 4, 64
@@ -54,7 +54,7 @@ class Holder:
         self.number = int(text)
 
     def text(self):
-        return self.out.read_text(encoding="utf-8") if self.out.exists() else ""
+        return read(self.out)
 
     def computes(self):
         wait_for(lambda: "computes" in self.text() or self.c.job(self.number, "JobState") in ("FAILED", "CANCELLED"), f"job {self.number} computes")
@@ -74,20 +74,22 @@ class Holder:
 
 def is_process(number):
     """It lives, and is no zombie."""
-    try:
-        return pathlib.Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return read(f"/proc/{number}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+
+
+def our_processes():
+    """vcudad, and all that it starts."""
+    names = {path.parent.name: read(path).strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
+    return {number: name for number, name in names.items() if name.startswith("vcuda") and is_process(number)}
 
 
 def expect_idle(c):
-    """No job, no vcudad and no socket is left, and no node was taken from Slurm."""
+    """No job, no process of ours and no socket is left, and no node was taken from Slurm."""
     wait_for(lambda: c.states() == ["idle", "idle"], lambda: f"the nodes are idle: {c.run('sinfo', '-R')}")
     for node in cluster.NODES:
         left = [path.name for path in (RUN / node).glob("[0-9]*")]
         check(not left, f"left on {node}: {left}")
-    left = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/comm") if path.read_text(encoding="utf-8").strip() == "vcudad"]
-    check(not left, f"processes {left} are vcudad still")
+    wait_for(lambda: not our_processes(), lambda: f"our processes end: {our_processes()}")
 
 
 def sizes(c, user, other):
@@ -95,6 +97,7 @@ def sizes(c, user, other):
     for slices in (1, 2, 4):
         job = Holder(c, user, slices).computes()
         top = c.run("/run/build/cli/vcuda", "top", "--once", "--control", RUN / "n1/control" / str(c.devices("n1")[1][job.number]))
+        check({"vcudad", "vcuda-worker"} <= set(our_processes().values()), our_processes())
         check(f"job-{job.number} " in top and f"share {slices} of the device's time" in top, top)
         job.finish()
         out = srun(c, PROGRAM, "memory", user=user, gres=slices)
@@ -132,7 +135,7 @@ def packed(c, user, other):
     go.touch()
     wait_for(lambda: len(c.devices("n1")[1]) == 1, "the array ends")
     for i in range(5):
-        wait_for(lambda i=i: "right" in (c.out / f"array-{i}.out").read_text(encoding="utf-8"), f"job {i} of {number}")
+        wait_for(lambda i=i: "right" in read(c.out / f"array-{i}.out"), f"job {i} of {number}")
     first.finish()
     expect_idle(c)
 
@@ -179,7 +182,7 @@ def killed(c, user, other):
     wait_for(lambda: not is_process(daemon), "vcudad ends")
     check(c.devices("n1")[0] == {0: 3}, c.devices("n1"))
     (c.out / "killed").touch()
-    out = p.communicate()[0]
+    out = p.communicate(timeout=cluster.LIMIT)[0]
     check("begun" in out and "vcuda: the vcudad of this job has ended" in out and "through" not in out, out)
     expect_idle(c)
 
@@ -230,7 +233,7 @@ def restarted(c, user, other):
     jobs = [Holder(c, user, 2).computes(), Holder(c, other, 4).computes()]
     for number in (signal.SIGTERM, signal.SIGKILL):
         c.slurmds["n1"].send_signal(number)
-        c.slurmds["n1"].wait()
+        c.slurmds["n1"].wait(cluster.LIMIT)
         if number == signal.SIGKILL:
             jobs[0].file.touch()
             wait_for(lambda: jobs[0].text().endswith("right\n"), "the job ends without slurmd")
