@@ -22,8 +22,8 @@
 
 #include "deadline.h"
 
-#define CACHE_PARENT "/var/cache"
-#define CACHE_FOLDER CACHE_PARENT "/vcuda"
+/* Not the folder of vcudad.service, whose user may be another one. */
+#define CACHE_FOLDER "/var/cache/vcuda-slurm"
 
 /* vcudad gives its workers 5 s. */
 #define END_MS 15000
@@ -150,7 +150,7 @@ static bool become_user(const struct launch *launch)
 static _Noreturn void run(struct launch *launch, int ready)
 {
 	char *const environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-				     "XDG_CACHE_HOME=" CACHE_PARENT,
+				     "XDG_CACHE_HOME=" CACHE_FOLDER,
 				     "CUDA_DEVICE_ORDER=PCI_BUS_ID",
 				     launch->visible,
 				     launch->control,

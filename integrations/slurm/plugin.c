@@ -35,6 +35,8 @@ SPANK_PLUGIN(vcuda, 1)
 #define ASK_MS 50000
 #define START_MS 90000
 
+#define LIBRARIES_BYTES 32768 /* of the longest LD_LIBRARY_PATH of a job */
+
 /* slurmd sets the variable for the programs that it starts. The environment of a job is another one. */
 static bool find_job(spank_t spank, struct job *job)
 {
@@ -123,29 +125,56 @@ static int refuse(spank_t spank, const char *text)
 	return -1;
 }
 
-/* Variables of another job, whose environment this job was submitted with. */
-static void forget_other_job(spank_t spank)
+/* LD_LIBRARY_PATH, an empty text where there is none. Returns 0, or -1: there is no room for it. */
+static int read_libraries(spank_t spank, char *value, size_t size)
 {
-	char value[STATE_PATH];
+	spank_err_t error = spank_getenv(spank, "LD_LIBRARY_PATH", value, (int)size);
 
-	if (spank_getenv(spank, "VCUDA_SOCKET", value, sizeof(value)) == ESPANK_SUCCESS &&
-	    !strncmp(value, STATE_FOLDER "/", sizeof(STATE_FOLDER))) {
-		spank_unsetenv(spank, "VCUDA_SOCKET");
-		spank_unsetenv(spank, "VCUDA_TRANSPORT");
-	}
+	if (error == ESPANK_NOSPACE)
+		return -1;
+	if (error != ESPANK_SUCCESS)
+		*value = '\0';
+	return 0;
+}
+
+/* The path behind its first entry, if that is `folder`, or NULL. */
+static const char *behind(const char *path, const char *folder)
+{
+	const size_t length = strlen(folder);
+
+	if (strncmp(path, folder, length) || (path[length] && path[length] != ':'))
+		return NULL;
+	return path[length] ? path + length + 1 : path + length;
+}
+
+/* Variables of another job, whose environment this job was submitted with. */
+static void forget_other_job(spank_t spank, const char *folder)
+{
+	char value[STATE_PATH], libraries[LIBRARIES_BYTES];
+	const char *others;
+
+	if (spank_getenv(spank, "VCUDA_SOCKET", value, sizeof(value)) != ESPANK_SUCCESS ||
+	    strncmp(value, STATE_FOLDER "/", sizeof(STATE_FOLDER)))
+		return;
+	spank_unsetenv(spank, "VCUDA_SOCKET");
+	spank_unsetenv(spank, "VCUDA_TRANSPORT");
+	others = read_libraries(spank, libraries, sizeof(libraries)) ? NULL : behind(libraries, folder);
+	if (others && *others)
+		spank_setenv(spank, "LD_LIBRARY_PATH", others, 1);
+	else if (others)
+		spank_unsetenv(spank, "LD_LIBRARY_PATH");
 }
 
 static int add_libraries(spank_t spank, const char *folder)
 {
-	char before[32768], value[sizeof(before) + 4096];
-	const size_t length = strlen(folder);
+	char before[LIBRARIES_BYTES], value[sizeof(before) + 4096];
 
-	if (spank_getenv(spank, "LD_LIBRARY_PATH", before, sizeof(before)) != ESPANK_SUCCESS || !*before)
-		return spank_setenv(spank, "LD_LIBRARY_PATH", folder, 1);
-	if (!strncmp(before, folder, length) && (!before[length] || before[length] == ':'))
-		return ESPANK_SUCCESS;
-	snprintf(value, sizeof(value), "%s:%s", folder, before);
-	return spank_setenv(spank, "LD_LIBRARY_PATH", value, 1);
+	if (read_libraries(spank, before, sizeof(before)))
+		return -1;
+	if (behind(before, folder))
+		return 0;
+	snprintf(value, sizeof(value), "%s%s%s", folder, *before ? ":" : "", before);
+	return spank_setenv(spank, "LD_LIBRARY_PATH", value, 1) == ESPANK_SUCCESS ? 0 : -1;
 }
 
 int slurm_spank_task_init(spank_t spank, int argc, char **argv)
@@ -160,7 +189,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char **argv)
 		return -1;
 	found = state_read(job.node, job.number, &state);
 	if (!found) {
-		forget_other_job(spank);
+		forget_other_job(spank, settings.libraries);
 		return 0;
 	}
 	if (found < 0)
@@ -170,8 +199,9 @@ int slurm_spank_task_init(spank_t spank, int argc, char **argv)
 	if (!has_daemon(&state))
 		return refuse(spank, "the vcudad of this job has ended (" DAEMON_LOG_FOLDER " of the node says why)");
 	state_path(socket, job.node, job.number, "/socket");
-	if (spank_setenv(spank, "VCUDA_SOCKET", socket, 1) || spank_setenv(spank, "VCUDA_TRANSPORT", "local", 1) ||
-	    add_libraries(spank, settings.libraries))
+	if (add_libraries(spank, settings.libraries))
+		return refuse(spank, "LD_LIBRARY_PATH of the job is longer than 32 KiB");
+	if (spank_setenv(spank, "VCUDA_SOCKET", socket, 1) || spank_setenv(spank, "VCUDA_TRANSPORT", "local", 1))
 		return refuse(spank, "the job's environment has no room for our variables");
 	return 0;
 }

@@ -9,6 +9,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import sys
 import time
@@ -94,6 +95,8 @@ def expect_idle(c):
 
 def sizes(c, user, other):
     """A quarter, a half and a whole device have their part of the memory, and no more."""
+    service = pathlib.Path("/var/cache/vcuda")
+    service.mkdir(mode=0o755)
     for slices in (1, 2, 4):
         job = Holder(c, user, slices).computes()
         top = c.run("/run/build/cli/vcuda", "top", "--once", "--control", RUN / "n1/control" / str(c.devices("n1")[1][job.number]))
@@ -113,6 +116,9 @@ def sizes(c, user, other):
     for node in cluster.NODES:
         check(re.search(rf"/run/vcuda/slurm/{node}/\d+/socket", out), out)
     check(len(re.findall(r"has 64 takes", out)) == 2, out)
+    # The cache is the jobs' own. That of vcudad.service, here root's, is left alone.
+    check((service.stat().st_uid, service.stat().st_mode & 0o777) == (0, 0o755) and not list(service.iterdir()), service.stat())
+    check(pathlib.Path("/var/cache/vcuda-slurm").owner() == "nobody", "the cache's user")
     expect_idle(c)
 
 
@@ -210,6 +216,13 @@ def prolog(c, user, other):
     drained(c)
     log = (c.top / "n1.log").read_text(encoding="utf-8")
     check("vcudad does not start" in log and "max-contexs" in log, "the log of slurmd says why")
+    for words in (["srun"], ["salloc", "srun"]):
+        c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+        out = c.run(words[0], "-w", "n1", "--gres=vcuda:1", *words[1:], "echo", "begun", user=other, status=1)
+        lost = re.search(r"(?:StepId=|job allocation )(\d+)", out)
+        check(lost and "begun" not in out, out)
+        wait_for(lambda lost=lost: c.job(lost[1], "JobState") in ("CANCELLED", "FAILED"), lambda lost=lost: f"the job ends: {c.job(lost[1], 'JobState')}")
+        drained(c)
     c.vcudad_options.write_text(good, encoding="utf-8")
     resume(c, number)
     wait_for(lambda: c.job(number, "JobState") == "COMPLETED", lambda: f"the job runs again: {c.job(number, 'JobState')}")
@@ -334,10 +347,10 @@ def environment(c, user, other):
     job = Holder(c, other, 2).computes()
     foreign = RUN / "n1" / str(job.number) / "socket"
     daemon = c.devices("n1")[1][job.number]
-    lies = {"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local", "VCUDA_CPU_MEMORY": "64G", "VCUDA_CPU_DEVICES": "8",
+    forged = {"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local", "VCUDA_CPU_MEMORY": "64G", "VCUDA_CPU_DEVICES": "8",
             "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_JOB_GRES": "vcuda:8", "SLURM_GRES": "vcuda:1", "SLURM_STEP_GRES": "vcuda:8", "SLURMD_NODENAME": "n2",
             "SPANK_VCUDA": "8", "SLURM_SPANK_VCUDA": "8", "LD_LIBRARY_PATH": "/tmp"}
-    out = c.run("srun", "-w", "n1", "--gres=vcuda:1", PROGRAM, "memory", user=user, variables=lies)
+    out = c.run("srun", "-w", "n1", "--gres=vcuda:1", PROGRAM, "memory", user=user, variables=forged)
     check(re.search(r"^has 64 takes \d+ then 2$", out, re.MULTILINE), out)
     out = c.run("srun", f"--jobid={job.number}", PROGRAM, "memory", user=user, status=1)
     check("takes" not in out, out)
@@ -345,9 +358,9 @@ def environment(c, user, other):
     # In the job itself, where the plug-in has no say: other sockets, other files, the daemons.
     reach = f"VCUDA_SOCKET={foreign} VCUDA_TRANSPORT=local LD_LIBRARY_PATH=/run/build/guest/libcuda {PROGRAM} memory"
     own = "control=$(dirname $(dirname $VCUDA_SOCKET))/control; ls $control/*"
-    attempts = [reach, f"ls {foreign.parent}", f"ls {RUN}/n1/control", f"ls {RUN}/n1/arbiter", f"kill -9 {daemon}", own, 'rm "$VCUDA_SOCKET"',
+    attempts = [" ".join(["/run/build/cli/vcuda vm set", *limit]), reach, f"ls {foreign.parent}", f"ls {RUN}/n1/control", f"ls {RUN}/n1/arbiter", f"kill -9 {daemon}", own, 'rm "$VCUDA_SOCKET"',
                 'kill -9 $(cut -d" " -f 12 $(dirname $VCUDA_SOCKET).job)', f"echo x > {RUN}/n1/{job.number}.job", f"rm -f {RUN}/n1/{job.number}.job",
-                f"touch {RUN}/n1/7.job", " ".join(["/run/build/cli/vcuda vm set", *limit])]
+                f"touch {RUN}/n1/7.job"]
     script = "".join(f"if {attempt}; then echo gained {i}; fi\n" for i, attempt in enumerate(attempts))
     out = srun(c, "sh", "-c", f"{script}{PROGRAM} memory", user=user, gres=1)
     check("no permission to use the local transport" in out and "gained" not in out, out)
@@ -355,12 +368,26 @@ def environment(c, user, other):
     out = srun(c, "sh", "-c", script, user=user, gres=0, status=None)
     check("gained" not in out and "takes" not in out, out)
     # The environment of another job, with which a job was submitted, is not kept.
-    out = srun(c, "sh", "-c", "echo socket=$VCUDA_SOCKET.", user=user, gres=0, variables={"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local"})
-    check(out.startswith("socket=.\n"), out)
-    # Root may do what the users tried.
-    c.run("/run/build/cli/vcuda", "vm", "set", *limit)
+    inherited = {"VCUDA_SOCKET": str(foreign), "VCUDA_TRANSPORT": "local"}
+    for path, rest in (("/run/build/guest/libcuda:/tmp", "/tmp"), ("/run/build/guest/libcuda", ""), ("/run/build/guest/libcuda.so:/tmp",) * 2):
+        out = srun(c, "sh", "-c", "echo socket=$VCUDA_SOCKET, path=$LD_LIBRARY_PATH.", user=user, gres=0,
+                   variables=dict(inherited, LD_LIBRARY_PATH=path))
+        check(out.startswith(f"socket=, path={rest}.\n"), out)
+    # A long path is not cut.
+    out = srun(c, "sh", "-c", "echo ${#LD_LIBRARY_PATH}", user=user, gres=1, variables={"LD_LIBRARY_PATH": "/x" * 15000})
+    check(out.startswith(f"{30000 + len('/run/build/guest/libcuda:')}\n"), out)
+    out = srun(c, "echo", "begun", user=user, gres=1, status=1, variables={"LD_LIBRARY_PATH": "/x" * 20000})
+    check("vcuda: LD_LIBRARY_PATH of the job is longer than 32 KiB" in out and "begun" not in out, out)
     check(is_process(daemon), "the other job's vcudad")
-    job.finish()
+    # Root gains by each attempt.
+    second = Holder(c, user, 1).computes()
+    out = c.run("sh", "-c", script, variables={"VCUDA_SOCKET": str(RUN / "n1" / str(second.number) / "socket")})
+    failed = [attempt for i, attempt in enumerate(attempts) if f"gained {i}\n" not in out]
+    check(not failed, f"{failed} fail for root: {out}")
+    (RUN / "n1/7.job").unlink()
+    shutil.rmtree(foreign.parent)
+    job.ended("FAILED")
+    second.ended("FAILED")
     expect_idle(c)
 
 
