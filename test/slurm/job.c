@@ -2,8 +2,8 @@
 /*
  * A job's use of its device.
  *
- *   job memory        prints the device's memory in MiB, as cuMemGetInfo() says, how much of it can be had in pieces of
- *                     1 MiB, and what the next piece gives
+ *   job memory        prints the device's memory in MiB, as cuMemGetInfo() says, the number of pieces of 1 MiB that
+ *                     cuMemAlloc() gives, and the result of the next call
  *   job compute FILE  says "computes", and fills, copies and compares until FILE is there; then "right"
  *
  * Exits with 1 and "cuNAME: ERROR" where a call fails, and with 2 where there is no library. Links with none: it finds
