@@ -15,7 +15,7 @@ extern __typeof__(slurm_load_job) __real_slurm_load_job, __wrap_slurm_load_job;
 
 int __wrap_slurm_load_job(job_info_msg_t **message, uint32_t job, uint16_t flags)
 {
-	char hold[64], asked[64];
+	char hold[64], asked[sizeof(hold) + 8];
 	int status = __real_slurm_load_job(message, job, flags), error = errno;
 
 	snprintf(hold, sizeof(hold), "/run/hold/%" PRIu32, job);
