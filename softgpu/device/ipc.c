@@ -392,6 +392,8 @@ static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *h
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	imports = i;
+	if (pool)
+		softgpu_pool_took(pool, part->bytes);
 	*address = i->address;
 	return CUDA_SUCCESS;
 }
@@ -558,19 +560,13 @@ static bool is_of_pool(const struct vcuda_share_handle *handle, CUmemoryPool poo
 static CUresult import_pointer(const struct vcuda_share_handle *exported, const struct vcuda_share_part *part, int fd,
 			       CUmemoryPool pool, CUdeviceptr *address)
 {
-	const struct import *before;
 	struct CUctx_st *c;
 	CUresult result = softgpu_enter(&c);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!is_of_pool(exported, pool))
-		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	before = imports;
-	result = open_file(c, exported, part, fd, pool, address);
-	if (result == CUDA_SUCCESS && imports != before)
-		softgpu_pool_took(pool, part->bytes);
-	return softgpu_leave(result);
+	return softgpu_leave(is_of_pool(exported, pool) ? open_file(c, exported, part, fd, pool, address)
+							: CUDA_ERROR_INVALID_VALUE);
 }
 
 bool softgpu_ipc_pool_is_used(const struct CUmemPoolHandle_st *pool)
@@ -586,17 +582,15 @@ CUresult softgpu_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
 	struct vcuda_share_handle h;
 	struct vcuda_share_part part;
 	CUresult result;
-	bool ours;
 	int fd;
 
 	if (!ptr_out || !shareData)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, shareData, sizeof(h));
 	softgpu_lock();
-	ours = is_of_pool(&h, pool);
+	if (!is_of_pool(&h, pool))
+		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
 	softgpu_unlock();
-	if (!ours)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = softgpu_ipc_result(vcuda_share_take(&h, VCUDA_SHARE_POOL_MEMORY, &part, &fd));
 	if (result != CUDA_SUCCESS)
 		return result;
