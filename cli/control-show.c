@@ -119,7 +119,7 @@ static void print_overcommit(const struct control_daemon *daemon)
 	       (double)daemon->memory_wait / 1000);
 }
 
-/* Whose they are: "vm", or the user of local programs. */
+/* The owner: "vm", or the user of local programs. */
 static void name_guest(char *text, size_t size, const struct control_exports *e)
 {
 	if (strcmp(e->kind, "local"))

@@ -28,7 +28,7 @@ struct control_process {
 	uint64_t log_dropped;          /* bytes */
 };
 
-/* What descriptors alone hold of a guest on one GPU. */
+/* Exported memory of a guest on one GPU that only descriptors hold. */
 struct control_exports {
 	char kind[8]; /* "vm" or "local" */
 	unsigned int uid, gpu;

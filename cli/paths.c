@@ -16,7 +16,7 @@ static void find_self(struct cli_paths *paths)
 
 	paths->self[n > 0 ? n : 0] = '\0';
 	strcpy(path, paths->self);
-	/* Of an empty path the directory is ".". */
+	/* An empty path means the directory ".". */
 	strcpy(paths->directory, dirname(path));
 }
 

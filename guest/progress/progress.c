@@ -70,7 +70,7 @@ static unsigned int columns(void)
 
 static void put(const char *text)
 {
-	/* What the terminal does not take is missing from the line. */
+	/* A part that the terminal does not take is missing from the line. */
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)
 		return;
 }

@@ -4,7 +4,7 @@
 
 #include "protocol/cuda-abi.h"
 
-/* What tools call it; 0: there is no such executable graph. */
+/* The number of an executable graph in records of tools; 0: there is no such executable graph. */
 uint32_t libcuda_exec_number(CUgraphExec exec);
 
 /* Changes what the copy of `node` in an executable graph does. */

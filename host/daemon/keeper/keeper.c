@@ -91,7 +91,7 @@ static void close_account(struct account *account)
 	free(account);
 }
 
-/* What all keepers together may count of one GPU: a worker that is taken over says what its exports cost. */
+/* The limit of what all keepers count of one GPU: a worker that is taken over may claim any size for its exports. */
 static uint64_t most_bytes(void)
 {
 	uint64_t most = daemon_ledger_limit();

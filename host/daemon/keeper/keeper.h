@@ -31,7 +31,7 @@ void daemon_keepers_refresh(void);
 /* Whether there is one: something may be kept that no client has. */
 bool daemon_keepers_run(void);
 
-/* What descriptors alone hold of one guest on one GPU. */
+/* Exported memory of one guest on one GPU that only descriptors hold. */
 struct daemon_keeper_exports {
 	uint64_t guest;
 	unsigned int gpu;

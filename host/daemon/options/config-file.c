@@ -101,7 +101,7 @@ static char *read_all(FILE *file)
 /* The same of the file of that place; NULL, having said why. */
 static char *read_whole(const struct place *place)
 {
-	/* Of a pipe the open does not wait. */
+	/* Opening a pipe does not wait. */
 	int fd = open(place->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	FILE *file = fd >= 0 && is_file(fd) ? fdopen(fd, "r") : NULL;
 	char *text = NULL;
