@@ -302,7 +302,7 @@ static void tell_times(struct work *w, double begin, double taken)
 	uint64_t overhead = overhead_of(w), lead = overhead / 2;
 
 	if (span.begin + LONGEST_SUBMISSION_NS < w->earliest) {
-		span.begin = w->earliest < span.end ? w->earliest : span.end;
+		activity_span_shrink(&span, w->earliest - span.begin, 0);
 		lead = 0;
 	}
 	if (lead && w->submitted > lead)
