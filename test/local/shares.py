@@ -121,9 +121,13 @@ def arbiter_of(tenant):
     return None
 
 
-def log(tenant):
-    with open(tenant.daemon.log_path, encoding="utf-8") as f:
+def log_of(daemon_process):
+    with open(daemon_process.log_path, encoding="utf-8") as f:
         return f.read()
+
+
+def log(tenant):
+    return log_of(tenant.daemon)
 
 
 def listed(tenant):
@@ -199,8 +203,7 @@ def ends_after(p, daemon_process, seconds):
     """The program's kernel is ended, with the error that says why."""
     out = p.communicate(timeout=LIMIT)[0]
     check(p.returncode == 3 and out.endswith("CUDA error 702\n"), f"an endless kernel: {p.returncode}, {out}")
-    with open(daemon_process.log_path, encoding="utf-8") as f:
-        check(re.search(rf"ran for longer than {seconds}\d* s", f.read()), "no line names the limit")
+    wait_until(lambda: re.search(rf"ran for longer than {seconds}\d* s", log_of(daemon_process)), "no line names the limit")
 
 
 def kernel_time():
