@@ -9,7 +9,8 @@
 # disk's root file system, which the kernel of this machine then reads.
 #
 # VCUDA_INIT_COMMAND, VCUDA_INIT_LIBRARIES and VCUDA_INIT_DRIVER name the program, the libraries' folder and the driver's sources;
-# VCUDA_INIT_LIBDIR the libraries' folder in the image, from /usr/local. VCUDA_INIT_HOW: guestfish or mount.
+# VCUDA_INIT_LIBDIR the libraries' folder in the image, from /usr/local. VCUDA_INIT_HOW: guestfish or mount;
+# own-mounts is mount in its mount namespace.
 set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/private-apt.sh"
 
@@ -162,10 +163,12 @@ open_disk() {
 
 close_disk() {
 	if [ -n "${MOUNTED:-}" ]; then
-		umount "$WORK/root" && MOUNTED=
+		umount "$WORK/root" || return
+		MOUNTED=
 	fi
 	if [ -n "${CONNECTED:-}" ]; then
-		qemu-nbd --disconnect "$CONNECTED" >/dev/null && CONNECTED=
+		qemu-nbd --disconnect "$CONNECTED" >/dev/null || return
+		CONNECTED=
 	fi
 }
 
@@ -229,7 +232,6 @@ mounted_answers() {
 
 mounted_image() {
 	local tree=$1 answers
-	[ "$(id -u)" = 0 ] || die "install guestfish (Debian: libguestfs-tools), or run this as root, whose kernel mounts the image."
 	need_tool python3 python3
 	mkdir "$WORK/root"
 	trap 'close_disk; rm -rf --one-file-system "$WORK"' EXIT
@@ -240,7 +242,7 @@ mounted_image() {
 	# In a root of its own, where the image's links cannot lead to files of this machine.
 	tar -C "$tree" --owner=0 --group=0 -cf - . | "$WORK/unpack" "$WORK/root" || die "$IMAGE cannot be written. Is its file system full?"
 	sync -f "$WORK/root"
-	close_disk
+	close_disk || die "$IMAGE has all files and is still mounted: use it when `losetup -a` does not name it any longer."
 	if [ -n "${CONVERTED:-}" ]; then
 		qemu-img convert -f raw -O qcow2 "$DISK" "$WORK/new.qcow2" && cat "$WORK/new.qcow2" >"$IMAGE" || die "$IMAGE cannot be written. Is the disk full?"
 	fi
@@ -273,6 +275,14 @@ make_unpack() {
 	chmod 755 "$WORK/unpack"
 }
 
+# own_mounts ARGUMENT...: begins anew in a mount namespace of its own, where no other program can keep the image's file system busy.
+own_mounts() {
+	[ "$(id -u)" = 0 ] || die "install guestfish (Debian: libguestfs-tools), or run this as root, whose kernel mounts the image."
+	unshare --mount true 2>/dev/null || die "root may not mount here, as in a container: install guestfish (Debian: libguestfs-tools)."
+	VCUDA_INIT_HOW=own-mounts exec unshare --mount "$0" "$@"
+}
+
+ARGUMENTS=("$@")
 MODULES=()
 IMAGE=
 while [ $# -gt 0 ]; do
@@ -304,10 +314,11 @@ IMAGE=$(realpath "$IMAGE")
 FORMAT=raw
 [ "$(head -c 4 "$IMAGE" | od -An -tx1 | tr -d ' ')" != 514649fb ] || FORMAT=qcow2
 [ "$FORMAT" = raw ] || refuse_other_files
+how=${VCUDA_INIT_HOW:-$(if command -v guestfish >/dev/null; then echo guestfish; else echo mount; fi)}
+[ "$how" != mount ] || own_mounts "${ARGUMENTS[@]}"
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/vcuda-init.XXXXXX")
 trap 'rm -rf --one-file-system "$WORK"' EXIT
 make_tree "$WORK/tree"
-how=${VCUDA_INIT_HOW:-$(if command -v guestfish >/dev/null; then echo guestfish; else echo mount; fi)}
 if [ "$how" = guestfish ]; then
 	guestfish_image "$WORK/tree"
 else

@@ -6,6 +6,7 @@ The disks have the folders of a Linux system and nothing that runs. Root's mount
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
@@ -13,12 +14,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 BUILD = pathlib.Path(sys.argv[1])
 VCUDA = BUILD / "cli/vcuda"
 START = 1 << 20  # of the partition
 SIZE = 64 << 20
+CLONE_NEWNS = 0x20000
 
 
 def check(condition, text):
@@ -62,6 +65,28 @@ def make_disk(disk, folder, partitioned):
     os.unlink(place)
 
 
+def mounts():
+    return pathlib.Path("/proc/self/mountinfo").read_text()
+
+
+def init_unseen(disk, top):
+    """No other process of the machine sees the mount, which it could copy, as a sandbox does, or keep busy."""
+    seen, stop = [], threading.Event()
+
+    def look():
+        while not stop.wait(0.01):
+            seen.extend(line for line in mounts().splitlines() if f"{top}/vcuda-init" in line)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        return init(disk)
+    finally:
+        stop.set()
+        thread.join()
+        check(not seen, f"others see the mount: {seen[:1]}")
+
+
 @contextlib.contextmanager
 def mounted(top, disk, offset):
     place = pathlib.Path(top, "seen")
@@ -72,7 +97,7 @@ def mounted(top, disk, offset):
         if done.returncode == 0:
             break
         time.sleep(0.1)
-    check(done.returncode == 0, done.stderr)
+    check(done.returncode == 0, f"another process has the disk's file system still mounted? {done.stderr}")
     try:
         yield place
     finally:
@@ -97,6 +122,10 @@ def needs_mounts(top):
             skip(f"{tool} is missing")
     if os.geteuid() != 0:
         skip("only root mounts disks")
+    # Sandboxes of other tests must not copy the mounts of this one.
+    if ctypes.CDLL(None).unshare(CLONE_NEWNS):
+        skip("root has no mount namespace of its own here")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     os.mkdir(f"{top}/none")
     make_disk(f"{top}/none.disk", f"{top}/none", False)
     os.mkdir(f"{top}/none/place")
@@ -130,7 +159,7 @@ def disks():
         for partitioned in (False, True):
             disk, offset = f"{top}/{partitioned}.raw", START if partitioned else 0
             make_disk(disk, f"{top}/system", partitioned)
-            said = init(disk)
+            said = init_unseen(disk, top)
             check("no headers of Linux 6.2.0-bare:" in said and "it is ready when the VM boots" in said, said)
             with mounted(top, disk, offset) as root:
                 check_files(root)
@@ -145,7 +174,7 @@ def disks():
             subprocess.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", f"{top}/a.qcow2", disk], check=True)
             with mounted(top, disk, START) as root:
                 check_files(root)
-        left = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if f"{top}/" in line]
+        left = [line for line in mounts().splitlines() if f"{top}/" in line]
         check(not left, f"mounts are left: {left}")
 
 
