@@ -3,38 +3,16 @@
 #include "doctor.h"
 
 #include <errno.h>
-#include <glob.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define VIRTIO_ID_CUDA 38
-
-/* Whether the VM has the device, with a driver or without one. */
-static bool has_virtio_device(void)
-{
-	glob_t found;
-	bool has = false;
-
-	if (glob("/sys/bus/virtio/devices/*/device", 0, NULL, &found))
-		return false;
-	for (size_t i = 0; i < found.gl_pathc && !has; i++) {
-		FILE *file = fopen(found.gl_pathv[i], "r");
-		unsigned int id = 0;
-
-		if (file && fscanf(file, "%x", &id) != 1)
-			id = 0;
-		if (file)
-			fclose(file);
-		has = id == VIRTIO_ID_CUDA;
-	}
-	globfree(&found);
-	return has;
-}
+#include "common/virtio-device.h"
 
 /* NOT_ASKED: this is no VM with the device. */
 static enum doctor_verdict check_device(void)
 {
+	enum vcuda_virtio_device device;
+
 	if (!access("/dev/vcuda", R_OK | W_OK)) {
 		doctor_say(FOUND, "/dev/vcuda", NULL,
 			   "this is a VM with virtio-cuda: programs need only LD_LIBRARY_PATH");
@@ -45,11 +23,12 @@ static enum doctor_verdict check_device(void)
 			   "it is there, but you may not open it");
 		return CANNOT_WORK;
 	}
-	if (!has_virtio_device()) {
+	device = vcuda_virtio_device();
+	if (device == VCUDA_VIRTIO_NONE) {
 		doctor_say(FOUND, "/dev/vcuda", NULL, "none: this is no VM with virtio-cuda, and need not be");
 		return NOT_ASKED;
 	}
-	if (!access("/sys/module/virtio_cuda", F_OK))
+	if (device == VCUDA_VIRTIO_DRIVER)
 		doctor_say(MISSING, "/dev/vcuda",
 			   "`dmesg | grep virtio_cuda` says why. Most often the VM's memory is not shared: start QEMU "
 			   "with share=on.",

@@ -18,6 +18,8 @@
 
 #include "call.h"
 #include "common/log.h"
+#include "common/virtio-device.h"
+#include "protocol/ipc/channel.h"
 #include "restore.h"
 #include "stage.h"
 
@@ -71,6 +73,20 @@ static void after_fork_in_child(void)
 		t->ops->forked(t);
 }
 
+static const char *reason_of(int err)
+{
+	switch (-err) {
+	case VCUDA_REFUSED_PLACE:
+		return "vcudad serves as many programs as it may (--max-contexts)";
+	case VCUDA_REFUSED_SELF:
+		return "this program is a worker of the vcudad that it asks";
+	case VCUDA_REFUSED_START:
+		return "vcudad cannot start a worker, and its log says why";
+	default:
+		return strerror(-err);
+	}
+}
+
 static void explain(const struct client_transport_ops *ops, const struct client_transport *t, int err)
 {
 	if (err == -EPROTONOSUPPORT) {
@@ -80,13 +96,33 @@ static void explain(const struct client_transport_ops *ops, const struct client_
 		return;
 	}
 	if (err == -EACCES || err == -EPERM)
-		vcuda_log("no permission to use the %s transport: %s", ops->name,
-			  ops == &client_transport_virtio
-				  ? "let this user read and write /dev/vcuda"
-				  : "vcudad's socket belongs to another user; start one with `vcuda run`");
+		vcuda_log(
+			"no permission to use the %s transport: %s", ops->name,
+			ops == &client_transport_virtio
+				? "let this user read and write /dev/vcuda"
+				: "vcudad serves another user. Start the program with `vcuda run -- PROGRAM`, or have "
+				  "vcudad started with --allow-any-user and --socket-mode 0666 (or --socket-group)");
 	else
 		vcuda_log("cannot reach a GPU over the %s transport: %s. `vcuda doctor` says what is missing.",
-			  ops->name, strerror(-err));
+			  ops->name, reason_of(err));
+}
+
+static void explain_none(void)
+{
+	switch (vcuda_virtio_device()) {
+	case VCUDA_VIRTIO_NO_DRIVER:
+		vcuda_log("no GPU: the VM has the device, whose driver is not loaded: modprobe virtio-cuda (the "
+			  "package virtio-cuda-dkms builds it)");
+		break;
+	case VCUDA_VIRTIO_DRIVER:
+		vcuda_log("no GPU: the VM has the device, whose driver is loaded and does not use it: `dmesg | grep "
+			  "virtio_cuda` says why");
+		break;
+	default:
+		vcuda_log("no GPU: there is no /dev/vcuda (a VM needs the device) and vcudad listens on no socket "
+			  "that was looked for (else: start the program with `vcuda run -- PROGRAM`, or set "
+			  "VCUDA_SOCKET)");
+	}
 }
 
 static int open_transport(void)
@@ -115,9 +151,7 @@ static int open_transport(void)
 	if (!known)
 		vcuda_log("VCUDA_TRANSPORT=%s is not a transport: use virtio or local", only);
 	else
-		vcuda_log("no GPU: there is no /dev/vcuda (in a VM: load the virtio-cuda module) and vcudad listens on "
-			  "no socket that was "
-			  "looked for (else: start the program with `vcuda run -- PROGRAM`, or set VCUDA_SOCKET)");
+		explain_none();
 	return -ENOENT;
 }
 

@@ -143,6 +143,7 @@ static int exchange_locked(struct client_local *t, struct vcuda_channel_message 
 	const struct iovec part = {m, sizeof(*m)};
 	struct vcuda_fds received;
 	uint64_t cookie = ++t->cookie;
+	bool closed = false;
 	ssize_t n;
 	int err = check(&t->socket);
 
@@ -150,10 +151,15 @@ static int exchange_locked(struct client_local *t, struct vcuda_channel_message 
 		return err;
 	m->cookie = cookie;
 	n = vcuda_fds_send(t->socket.fd, &part, 1, &sent, sent >= 0, 0);
-	if (n < 0)
+	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
 		return (int)n;
 	for (;;) {
 		n = vcuda_fds_receive(t->socket.fd, &part, 1, &received, 0);
+		/* Behind that error is what the peer has sent before it closed the connection. */
+		if (n == -ECONNRESET && !closed) {
+			closed = true;
+			continue;
+		}
 		/* The reply to a request whose time was over. */
 		if (n != sizeof(*m) || m->cookie >= cookie)
 			break;

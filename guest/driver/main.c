@@ -219,7 +219,8 @@ static int vcuda_device_start(struct vcuda_device *device)
 
 	status = vcuda_find_vqs(device->vdev, VCUDA_QUEUES, device->queues, callbacks, names);
 	if (status) {
-		dev_err(&device->vdev->dev, "the device's queues cannot be set up: error %d\n", status);
+		dev_err(&device->vdev->dev, "the device's %u queues cannot be set up (has QEMU num_vqs=%u for it?): error %d\n",
+			VCUDA_QUEUES, VCUDA_QUEUES, status);
 		return status;
 	}
 	virtio_device_ready(device->vdev);

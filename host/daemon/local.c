@@ -119,6 +119,16 @@ static bool start_warm(struct client *client, int fd)
 	return true;
 }
 
+/* Closes the connection. `status`: VCUDA_REFUSED_... The reply is lost where the client is older than these. */
+static void refuse(int fd, int status)
+{
+	struct vcuda_channel_message m = {
+		.type = VCUDA_CHANNEL_ATTACH, .cookie = VCUDA_CHANNEL_FIRST_COOKIE, .status = -status};
+
+	send(fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
+}
+
 /* One of ours whose libcuda.so.1 is the guest's: it would wait for a worker that would wait for another one. */
 static bool is_own_worker(pid_t process)
 {
@@ -127,39 +137,43 @@ static bool is_own_worker(pid_t process)
 	return !waitid(P_PID, (id_t)process, &unused, WEXITED | WNOHANG | WNOWAIT);
 }
 
-static bool may_enter(const struct daemon_local *local, const struct ucred *who)
+/* 0 or VCUDA_REFUSED_... */
+static int may_enter(const struct daemon_local *local, const struct ucred *who)
 {
 	if (is_own_worker(who->pid)) {
 		vcuda_log_peer("worker %d is refused: the libcuda.so.1 that its loader finds is virtio-cuda's own, and "
 			       "VCUDA_SOCKET names this daemon",
 			       who->pid);
-		return false;
+		return VCUDA_REFUSED_SELF;
 	}
 	if (local->options->allow_any_user || who->uid == geteuid() || who->uid == 0)
-		return true;
-	vcuda_log_peer("process %d of user %u is refused: not our user (allow with --allow-any-user)", who->pid,
-		       who->uid);
-	return false;
+		return 0;
+	vcuda_log_peer("process %d of user %u is refused: vcudad runs as user %u. To serve other users, start vcudad "
+		       "with --allow-any-user; --socket-mode, and --socket-group for a group, say who may connect",
+		       who->pid, who->uid, geteuid());
+	return VCUDA_REFUSED_USER;
 }
 
 /*
  * The worker expects a descriptor that blocks; ours does not outlive this call. The time for the first message is a
  * property of the socket, which the worker takes back once it has that message.
  */
-static void serve(struct daemon_local *local, int fd, const struct ucred *who)
+static bool serve(struct daemon_local *local, int fd, const struct ucred *who)
 {
 	struct timeval patience = {.tv_sec = local->options->client_timeout};
 	struct client *client = calloc(1, sizeof(*client));
 
 	if (!client)
-		return;
+		return false;
 	*client = (struct client){.local = local, .who = *who, .fd = -1};
 	vcuda_list_add(&client->entry, &local->clients);
 	local->count++;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (!start_warm(client, fd) && !start(client, fd))
-		client_free(client);
+	if (start_warm(client, fd) || start(client, fd))
+		return true;
+	client_free(client);
+	return false;
 }
 
 static unsigned int count_clients(struct daemon_local *local, uid_t user)
@@ -196,9 +210,14 @@ static void admit(struct daemon_local *local, int fd, const struct ucred *who)
 {
 	struct pollfd peer = {.fd = fd};
 
-	if (!(poll(&peer, 1, 0) == 1 && peer.revents & POLLHUP) && has_place(local, who))
-		serve(local, fd, who);
-	close(fd);
+	if (poll(&peer, 1, 0) == 1 && peer.revents & POLLHUP)
+		close(fd);
+	else if (!has_place(local, who))
+		refuse(fd, VCUDA_REFUSED_PLACE);
+	else if (!serve(local, fd, who))
+		refuse(fd, VCUDA_REFUSED_START);
+	else
+		close(fd);
 }
 
 /* ---- users who connect too often ---- */
@@ -301,10 +320,16 @@ static void accepted(struct daemon_listener *listener, int fd)
 	struct ucred who;
 	socklen_t length = sizeof(who);
 	uint64_t pause;
+	int status;
 
 	vcuda_trace_point("vcudad: a client is there");
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) || !may_enter(local, &who)) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length)) {
 		close(fd);
+		return;
+	}
+	status = may_enter(local, &who);
+	if (status) {
+		refuse(fd, status);
 		return;
 	}
 	limit_replies(fd);
@@ -317,7 +342,7 @@ static void accepted(struct daemon_listener *listener, int fd)
 	if (!pause)
 		admit(local, fd, &who);
 	else if (!wait_for_token(local, fd, &who, pause))
-		close(fd);
+		refuse(fd, VCUDA_REFUSED_PLACE);
 }
 
 int daemon_local_open(struct daemon_local *local, struct daemon_loop *loop, const struct daemon_options *options,

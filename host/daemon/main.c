@@ -164,6 +164,9 @@ static void say_ready(const struct daemon_options *options)
 {
 	static const char ready[] = "ready\n";
 
+	if (!daemon_options_has_driver(options))
+		vcuda_log("there is no /dev/nvidiactl: NVIDIA's driver is not loaded, and programs get no GPU until it "
+			  "is. The software GPU needs none (--backend cpu)");
 	/* Who passed a descriptor knows the sockets, and the terminal is its program's. */
 	if (options->vhost_socket && (options->ready_fd < 0 || options->verbose))
 		vcuda_log("listening on %s", options->vhost_socket);

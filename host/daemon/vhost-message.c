@@ -87,8 +87,10 @@ static int take_fd(struct daemon_vhost *vhost, unsigned int index)
 
 static struct daemon_queue *queue_of(struct daemon_vhost *vhost, uint64_t index)
 {
-	if (index < VCUDA_QUEUES)
+	if (index < VCUDA_QUEUES) {
+		vhost->queues_named |= 1u << index;
 		return &vhost->device.queues[index];
+	}
 	vcuda_log("the VMM names queue %llu, but there are %d: give the device num_vqs=%d", (unsigned long long)index,
 		  VCUDA_QUEUES, VCUDA_QUEUES);
 	return NULL;
@@ -349,6 +351,20 @@ static int set_vring_enable(struct daemon_vhost *vhost)
 
 /* ---- config space and status ---- */
 
+/* QEMU names a device's queues when the VM starts. The guest's driver reads the config space later, and needs all. */
+static void check_queues(struct daemon_vhost *vhost)
+{
+	const uint32_t all = (1u << VCUDA_QUEUES) - 1;
+
+	if (!vhost->queues_named)
+		return;
+	if (vhost->queues_named != all)
+		vcuda_log("the VMM has %d queues for the device, and the guest's driver needs %d: give the device "
+			  "num_vqs=%d",
+			  __builtin_popcount(vhost->queues_named), VCUDA_QUEUES, VCUDA_QUEUES);
+	vhost->queues_named = all;
+}
+
 static int get_config(struct daemon_vhost *vhost)
 {
 	struct config_space *space = (struct config_space *)vhost->message.bytes;
@@ -360,6 +376,7 @@ static int get_config(struct daemon_vhost *vhost)
 		vhost->message.header.size = 0; /* how an error is told */
 		return -EINVAL;
 	}
+	check_queues(vhost);
 	daemon_device_config(&vhost->device, &config);
 	_Static_assert(sizeof(config) == VCUDA_CONFIG_SIZE, "config space");
 	memcpy(bytes, &config, sizeof(config));

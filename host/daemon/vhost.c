@@ -52,6 +52,7 @@ static void disconnect(struct daemon_vhost *vhost)
 	vhost->received = vhost->out_bytes = 0;
 	vhost->features = vhost->protocol_features = 0;
 	vhost->status = 0;
+	vhost->queues_named = 0;
 	daemon_device_forget(&vhost->device);
 	vcuda_log_debug("the VM is gone");
 	vhost->ended = vhost->options->once;

@@ -57,6 +57,7 @@ struct daemon_vhost {
 	size_t out_bytes;
 	struct daemon_kick kicks[VCUDA_QUEUES];
 	uint64_t features, protocol_features;
+	uint32_t queues_named; /* by the VMM, one bit for each */
 	uint8_t status;
 	bool ended; /* --once, and the VM is gone */
 };

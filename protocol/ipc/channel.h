@@ -66,6 +66,16 @@ struct vcuda_channel_extent {
 	uint64_t offset, length;
 };
 
+/*
+ * Vcudad closes a local connection that it does not serve. Before that it answers the first request, whose cookie is 1,
+ * with the status of one of these.
+ */
+#define VCUDA_CHANNEL_FIRST_COOKIE 1
+#define VCUDA_REFUSED_USER EACCES   /* vcudad serves another user alone */
+#define VCUDA_REFUSED_PLACE EUSERS  /* it serves as many programs as it may, or as many of this user */
+#define VCUDA_REFUSED_SELF ELOOP    /* the program is a worker of this vcudad */
+#define VCUDA_REFUSED_START ENOEXEC /* a worker cannot be started */
+
 struct vcuda_channel_message {
 	uint32_t type;		/* enum vcuda_channel_type; the reply repeats it */
 	uint32_t flags;

@@ -125,7 +125,7 @@ def machine():
     if not os.path.exists("/dev/nvidiactl"):
         path = write("gpu.conf", "backend = cuda\nwarm-device = 62\n")
         r = config("check", path)
-        check(f"{path}:1: warning: backend: /dev/nvidiactl" in r.stderr and f"{path}:2: warning: warm-device: /dev/nvidia62" in r.stderr, r.stderr)
+        check(f"{path}:1: warning: backend: there is no /dev/nvidiactl" in r.stderr and f"{path}:2: warning: warm-device: /dev/nvidia62" in r.stderr, r.stderr)
 
 
 def together():

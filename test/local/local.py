@@ -222,6 +222,22 @@ def versions():
         ring.close()
 
 
+def refused():
+    """A program that vcudad does not serve says what would mend that."""
+    program = build("test/local/api")
+    with daemon("--max-contexts", "1", "--socket-mode", "0666") as (_, env):
+        _, _, _, _, first = attach(env["VCUDA_SOCKET"], 1, 0)
+        r = subprocess.run([program], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+        check(r.returncode and "(--max-contexts)" in r.stderr, f"{r.returncode}: {r.stdout}{r.stderr}")
+        first.close()
+        if os.geteuid():
+            return
+        os.chmod(os.path.dirname(env["VCUDA_SOCKET"]), 0o755)
+        with contextlib.suppress(PermissionError):  # of the build's folder
+            r = subprocess.run([program], env=env, capture_output=True, text=True, timeout=LIMIT, check=False, user=12345)
+            check(r.returncode and "--allow-any-user and --socket-mode 0666 (or --socket-group)" in r.stderr, f"{r.returncode}: {r.stdout}{r.stderr}")
+
+
 def silent():
     """A client that connects and says nothing gives its place back, by a warm worker too; one that has attached keeps it."""
     for options in ((), ("--warm", "1")):
@@ -492,7 +508,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, refused, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_progress, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity)}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python plays the VMM and the guest's driver: a vhost-user front end, a memfd as guest RAM, queues built by hand."""
 import array
+import contextlib
 import ctypes
 import errno
 import faulthandler
@@ -148,22 +149,30 @@ class Client:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(LIMIT)
         self.socket.connect(daemon.local_path)
+        self.refused = 0
 
     def attach(self, misbehaviour=0):
-        """Returns the worker's process number; None if it ended instead."""
-        self.socket.send(struct.pack('<IIQQQQIIIIiI', 1, misbehaviour, 77, 0, 0, 0, 1, 0, 0, 0, 0, 0))
-        try:
+        """Returns the worker's process number; None if it ended instead, or vcudad refuses the client (self.refused)."""
+        data, control = b'', []
+        # vcudad's last message is behind the error that tells of its end.
+        with contextlib.suppress(ConnectionError):
+            self.socket.send(struct.pack('<IIQQQQIIIIiI', 1, misbehaviour, 77, 0, 0, 0, 1, 0, 0, 0, 0, 0))
             data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(8))
-        except ConnectionError:
-            return None
+        with contextlib.suppress(ConnectionError):
+            if not data:
+                data, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(8))
         if not data:
+            return None
+        kind, _, cookie, _, _, _, major, _, _, pid, status, _ = struct.unpack('<IIQQQQIIIIiI', data)
+        if status:
+            assert (kind, cookie, control) == (1, 1, [])
+            self.refused = -status
             return None
         fds = array.array('i', control[0][2])
         for fd in fds:
             os.close(fd)
         assert len(fds) == 2
-        kind, _, cookie, _, _, _, major, _, _, pid, status, _ = struct.unpack('<IIQQQQIIIIiI', data)
-        assert (kind, cookie, major, status) == (1, 77, 1, 0)
+        assert (kind, cookie, major) == (1, 77, 1)
         return pid
 
     def close(self):

@@ -96,14 +96,14 @@ class Machine:
     LOGS, LINES = ("vcudad.log", "qemu.log", "kernel.log"), 40
     PORT = "until [ -e /dev/vport*p1 ]; do usleep 10000; done; port=$(echo /dev/vport*p1)"
 
-    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024, options=(), devices=(), daemon=None):
-        """`daemon`: a command in vcudad's place."""
+    def __init__(self, build, programs, kernel, shared=True, memory_mib=1024, options=(), devices=(), daemon=None, device=DEVICE):
+        """`daemon`: a command in vcudad's place. `device`: QEMU's option."""
         self.directory = tempfile.TemporaryDirectory()
         self.number = 0
         self.daemon = self.start([*(daemon or [os.path.join(build, "host/daemon/vcudad"), "--verbose", "--backend", "cpu"]),
                                   "--vhost-socket", self.path("cuda.sock"), *options], "vcudad.log")
         wait_until(lambda: os.path.exists(self.path("cuda.sock")), "vcudad does not listen")
-        self.guest = (kernel, programs, shared, memory_mib, devices)
+        self.guest = (kernel, programs, shared, memory_mib, ("-device", device, *devices))
         self.switch_on()
 
     def switch_on(self):
@@ -125,7 +125,7 @@ class Machine:
              "-serial", "file:" + self.path("kernel.log"), "-chardev", f"socket,id=shell,fd={shell.fileno()}",
              "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=shell",
              "-chardev", f"socket,id=monitor,fd={monitor.fileno()}", "-qmp", "chardev:monitor",
-             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", "pcie-root-port,id=vcport,chassis=9", "-device", DEVICE, *devices,
+             "-chardev", "socket,id=cuda,path=" + self.path("cuda.sock"), "-device", "pcie-root-port,id=vcport,chassis=9", *devices,
              "-kernel", image, "-initrd", initrd, "-append",
              "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on rdinit=/test-init"],
             "qemu.log", pass_fds=(shell.fileno(), monitor.fileno()))

@@ -532,6 +532,20 @@ def unshared(kernel):
         check("share=on" in vm.log("vcudad.log"), "vcudad does not say what is wrong")
         said = vm.run("dmesg | grep virtio_cuda")
         check("share=on" in said and vm.sh("test -e /dev/vcuda")[0], f"the guest's driver says:\n{said}")
+    few_queues(kernel)
+
+
+def few_queues(kernel):
+    """So does a device without one of its queues, and a program."""
+    with Machine(BUILD, programs(), kernel, device=DEVICE.replace("num_vqs=3", "num_vqs=2")) as vm:
+        check("has 2 queues for the device" in vm.log("vcudad.log") and "num_vqs=3" in vm.log("vcudad.log"), vm.log("vcudad.log"))
+        said = vm.run("dmesg | grep virtio_cuda")
+        check("num_vqs=3" in said, f"the guest's driver says:\n{said}")
+        status, out = vm.sh("vectorAdd 2>&1")
+        check(status and "driver is loaded and does not use it" in out, out)
+        vm.run("rmmod virtio_cuda")
+        status, out = vm.sh("vectorAdd 2>&1")
+        check(status and "driver is not loaded: modprobe virtio-cuda" in out, out)
 
 
 def main():

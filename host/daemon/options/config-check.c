@@ -88,8 +88,8 @@ static void check_devices(const struct checked *file)
 
 	if (strcmp(file->options.backend, "cuda"))
 		return;
-	if (access("/dev/nvidiactl", F_OK))
-		warn(file, "backend", "backend: /dev/nvidiactl: %m: NVIDIA's driver is not loaded");
+	if (!daemon_options_has_driver(&file->options))
+		warn(file, "backend", "backend: there is no /dev/nvidiactl: NVIDIA's driver is not loaded");
 	snprintf(path, sizeof(path), "/dev/nvidia%d", file->options.warm_device);
 	if (line_of(file, "warm-device") && file->options.warm_device >= 0 && access(path, F_OK))
 		warn(file, "warm-device", "warm-device: %s: %m", path);

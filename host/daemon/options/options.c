@@ -153,6 +153,12 @@ bool daemon_options_may_run(const struct daemon_options *options)
 	return CPU_EQUAL(&ours, &options->cpus);
 }
 
+bool daemon_options_has_driver(const struct daemon_options *options)
+{
+	return strcmp(options->backend, "cuda") || !access("/dev/nvidiactl", F_OK) || !access("/dev/vcuda", F_OK) ||
+	       getenv("VCUDA_SOCKET");
+}
+
 #define disagree(...) (snprintf(reason, size, __VA_ARGS__), false)
 
 bool daemon_options_agree(const struct daemon_options *options, char *reason, size_t size)

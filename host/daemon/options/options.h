@@ -72,6 +72,12 @@ bool daemon_options_agree(const struct daemon_options *options, char *reason, si
 bool daemon_options_may_run(const struct daemon_options *options);
 
 /*
+ * False: the back end is cuda, and this machine has now neither NVIDIA's driver nor, as a guest that lends its device
+ * on, the device or socket of another vcudad.
+ */
+bool daemon_options_has_driver(const struct daemon_options *options);
+
+/*
  * Exits with a message where the command line or a configuration file is wrong, and after --help, --version,
  * --check-config and --print-config. Strings of `options` live as long as the process. Not thread-safe.
  */
