@@ -15,6 +15,12 @@ has_device() {
 	"$1" -device "$DEVICE,help" >/dev/null 2>&1
 }
 
+# As libvirt asks: QEMU loads all of its modules for that, and ends at those of another QEMU.
+lists_types() {
+	printf '{"execute":"%s"}\n' qmp_capabilities qom-list-types quit |
+		"$1" -S -no-user-config -nodefaults -display none -machine none,accel=tcg -qmp stdio 2>/dev/null | grep -q '"usb-device"'
+}
+
 has_readonly() {
 	"$1" --help 2>/dev/null | grep -q -- --readonly
 }
@@ -52,6 +58,14 @@ slim() {
 	rm -rf "$root"/usr/lib/x86_64-linux-gnu/{gconv,perl*,systemd,libLLVM*,dri,gallium*}
 }
 
+# QEMU looks for its modules and files in the folder qemu-bundle beside its program, which is the loader here. Without
+# it the modules would be those of the host's QEMU.
+bundle() {
+	local folder=$1/usr/lib/x86_64-linux-gnu/qemu-bundle
+	mkdir -p "$folder"
+	ln -sfn ../../../../usr "$folder/usr"
+}
+
 fetch() {
 	local dir=$1 tmp root
 	tmp=$(mktemp -d "$dir.XXXXXX") || die "cannot write to $(dirname "$dir"). Is the disk full?"
@@ -63,11 +77,13 @@ fetch() {
 	papt_fetch_all -t trixie-backports qemu-system-x86 virtiofsd
 	papt_unpack "$root"
 	slim "$root"
+	bundle "$root"
 	wrapper "$tmp/qemu-system-x86_64" usr/bin/qemu-system-x86_64 \
 		'-L "$root/usr/share/qemu" -L "$root/usr/share/seabios"'
 	wrapper "$tmp/virtiofsd" usr/libexec/virtiofsd ''
 	has_device "$tmp/qemu-system-x86_64" ||
 		die "the fetched QEMU ($("$tmp/qemu-system-x86_64" --version 2>&1 | head -n 1)) has no $DEVICE."
+	lists_types "$tmp/qemu-system-x86_64" || die "the fetched QEMU does not load its modules."
 	has_readonly "$tmp/virtiofsd" || die "the fetched virtiofsd cannot share read-only."
 	rm -rf "$tmp/apt"
 	install_dir "$tmp" "$dir"
@@ -98,6 +114,7 @@ main() {
 	exec 9>"$dir.lock"
 	flock 9
 	if [ -x "$dir/qemu-system-x86_64" ] && [ -x "$dir/virtiofsd" ] && has_device "$dir/qemu-system-x86_64"; then
+		[ ! -d "$dir/root" ] || bundle "$dir/root"
 		printf '%s\n' "$dir"
 		return
 	fi
