@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes for who traces from outside (doc/trace.md): a no-operation each, and a note in the ELF file that says where it
+ * Probes for who traces from outside (doc/howto/trace.md): a no-operation each, and a note in the ELF file that says where it
  * is and where its arguments are. Without <sys/sdt.h> at build time there are none. Arguments are numbers and pointers
  * that are at hand anyway.
  */

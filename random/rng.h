@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The generators of cuRAND on the CPU: their numbers are those of NVIDIA's, in the same order (doc/curand.md). The
+ * The generators of cuRAND on the CPU: their numbers are those of NVIDIA's, in the same order (doc/reference/curand.md). The
  * guest's libcurand has them for generators of the host, the software GPU for those of the device. A generation is cut
  * into units that any threads may run at once; what comes out does not depend on which do.
  */

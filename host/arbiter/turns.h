@@ -31,7 +31,7 @@
 /*
  * The time from the begin of a turn until the VM's work begins: messages, and processes that wake up. A turn is longer
  * by that, and the VM is not charged for that, since a small share would lose the larger part of its turns otherwise.
- * It takes 0.3 to 0.4 ms (doc/operating.md).
+ * It takes 0.3 to 0.4 ms (doc/howto/operate.md).
  */
 #define TURNS_START_NS 300000ull
 

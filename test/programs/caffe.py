@@ -4,7 +4,7 @@
 
     caffe.py --checkout DIR --build DIR [--vcuda PATH] [--backend cpu] [--vm] [--only build|tests|train]... [--filter F]
 
-Nothing is fetched: the checkout is BVLC/caffe, and Debian's packages are installed before (doc/coverage.md names them).
+Nothing is fetched: the checkout is BVLC/caffe, and Debian's packages are installed before (doc/reference/coverage.md names them).
 It is copied to the build folder, since it does not compile with CUDA 13 as it is. The images are made up, in MNIST's
 format and of its size; Caffe's own program makes its database of them, and the net and the solver are those of its
 example. Both modes start from the same weights, so that they have the same losses but for what adding in another order

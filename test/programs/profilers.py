@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profilers of programs see the GPU: vcuda run -- python3 profilers.py torch|jax
 
-torch: PyTorch's wheel as it is, with Triton; jax: as doc/coverage.md says. On the software GPU both need our ptxas.
+torch: PyTorch's wheel as it is, with Triton; jax: as doc/reference/coverage.md says. On the software GPU both need our ptxas.
 """
 import collections
 import glob

@@ -3,7 +3,7 @@
 """Kernels of Triton, compared with what PyTorch computes on the processor.
 
 usage: triton-kernels.py                                     natively
-       vcuda run --backend cpu -- triton-kernels.py          on the software GPU, with the settings that doc/coverage.md names
+       vcuda run --backend cpu -- triton-kernels.py          on the software GPU, with the settings that doc/reference/coverage.md names
 
 PyTorch only holds memory and copies it: its wheels have no kernels that the software GPU could run. Ends with status 1 if a
 kernel is wrong.

@@ -19,7 +19,7 @@ stand for what depends on the name:
 
 Of each line's first form of its types there are more: with a guard, and with each source a number.
 Of lines of very many forms some are tried, always the same ones; --all tries all. The forms that ptxas takes for any of
-TARGETS go to CHECKER, which compiles them. What it refuses must be in REFUSED, which doc/software-gpu.md tells of.
+TARGETS go to CHECKER, which compiles them. What it refuses must be in REFUSED, which doc/reference/software-gpu.md tells of.
 """
 import argparse
 import hashlib

@@ -6,7 +6,7 @@ usage: mutate.py [--count N] [--seed N] [--record FILE] CHECKER    mutants of fo
        mutate.py --check FILE CHECKER                              mutants with ptxas's recorded answers
 
 CHECKER is check-load. A record is a line: taken or refused, version, target, instruction, with tabs between them.
-Fails if one that ptxas takes is refused (but for what is not supported, which doc/software-gpu.md tells), or if of those
+Fails if one that ptxas takes is refused (but for what is not supported, which doc/reference/software-gpu.md tells), or if of those
 that ptxas refuses more than one in MOST_WRONG is taken.
 """
 import argparse

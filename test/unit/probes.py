@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probes of doc/trace.md are in the files that were built: probes.py FILE NAME/ARGUMENTS..."""
+"""The probes of doc/howto/trace.md are in the files that were built: probes.py FILE NAME/ARGUMENTS..."""
 import re
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of NVIDIA's runtime (doc/private-tables.md), which looks at a switch for each of its functions and tells of the
+ * Calls of NVIDIA's runtime (doc/reference/private-tables.md), which looks at a switch for each of its functions and tells of the
  * calls of those whose switch is on, before and after. Its record of a call is the same memory both times.
  */
 #include <stdatomic.h>

@@ -287,7 +287,7 @@ static bool has_kernels(unsigned int op)
 /*
  * By how much two events around work are further apart than NVIDIA's CUPTI tells of the work, where the device has all
  * of it at once. An event takes 1.25 us on an H200 (driver 580): copies and memsets are told 1.1 to 1.3 us too long,
- * kernels that write no memory 2.1, and those of PyTorch, which write some, 3.1 (doc/cupti.md).
+ * kernels that write no memory 2.1, and those of PyTorch, which write some, 3.1 (doc/reference/cupti.md).
  */
 static uint64_t overhead_of(const struct work *w)
 {

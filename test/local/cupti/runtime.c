@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of NVIDIA's runtime, which this program plays: doc/private-tables.md. */
+/* Calls of NVIDIA's runtime, which this program plays: doc/reference/private-tables.md. */
 #include "cupti.h"
 
 #include <time.h>
