@@ -238,7 +238,7 @@ static int visit_folder(const struct visitor *v, const char *parent, const char 
 	return visit(v, WORKER_FILE_KEEP, true, path);
 }
 
-/* Where the software GPU keeps compiled kernels (softgpu/front/ptx-cache.c). */
+/* Where the software GPU keeps compiled kernels (softgpu/cache/ptx-cache.c). */
 static int visit_kernels(const struct visitor *v)
 {
 	const char *given = value_of(v, "VCUDA_CACHE"), *cache = value_of(v, "XDG_CACHE_HOME"),

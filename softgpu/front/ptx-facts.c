@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/ptx-cache.h"
+#include "cache/ptx-cache.h"
 #include "front/ptx-facts.h"
 #include "front/ptx-key.h"
 
@@ -19,6 +19,7 @@ struct fact {
 	uint32_t lines;
 	uint8_t registers, dynamic_shared;
 	uint8_t taken, recursive;
+	struct vcuda_cache_key content; /* of a kernel */
 };
 
 struct ptx_facts {
@@ -53,8 +54,10 @@ struct ptx_facts *ptx_facts_make(const struct ptx_module *m)
 	for (uint32_t f = 0; f < m->function_count; f++)
 		if (m->functions[f]->function->defined)
 			facts->list[m->functions[f]->function->number].taken = m->functions[f]->taken;
-	for (uint32_t k = 0; k < m->kernel_count; k++)
+	for (uint32_t k = 0; k < m->kernel_count; k++) {
 		facts->list[m->kernels[k].function->number].static_shared = m->kernels[k].info.static_shared;
+		facts->list[m->kernels[k].function->number].content = m->kernels[k].content;
+	}
 	return facts;
 }
 
@@ -164,6 +167,7 @@ bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 		struct ptx_kernel_info *info = &m->kernels[k].info;
 		uint32_t bound = directed_registers(m->kernels[k].function);
 
+		m->kernels[k].content = f->content;
 		info->static_shared = f->static_shared;
 		info->local_bytes = f->local_bytes;
 		info->registers = f->registers < bound ? f->registers : bound;

@@ -270,6 +270,7 @@ struct ptx_shared_place {
 struct ptx_kernel {
 	struct ptx_kernel_info info;
 	struct ptx_function *function;
+	struct vcuda_cache_key content; /* ptx-content.h */
 	uint32_t next; /* while the heads are read: the one before it whose name has the same hash, from 1 */
 	bool read;                       /* all bodies that it may run, and the next three; under the lock `reading` */
 	struct ptx_shared_place *shared; /* the variables that it has */
@@ -292,7 +293,7 @@ struct ptx_module {
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;
 	bool dynamic_shared;
-	struct vcuda_cache_key text; /* SHA-256 of the text, for compiled code that is kept */
+	struct vcuda_cache_key text; /* SHA-256 of the text, for facts that are kept */
 	struct ptx_function **bodies; /* all that have one, in order of the texts */
 	uint32_t body_count, body_room;
 	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/ptx-content.h"
 #include "front/ptx-facts.h"
 #include "front/ptx-key.h"
 #include "front/ptx-statistics.h"
@@ -60,7 +61,7 @@ static enum ptx_status whole(const struct ptx_text *texts, size_t count, const s
 		status = ptx_shared_place(m, &m->kernels[k], &bytes, error);
 		m->kernels[k].info.static_shared = bytes;
 	}
-	*facts = status == PTX_OK ? ptx_facts_make(m) : NULL;
+	*facts = status == PTX_OK && ptx_content_find(m, texts) ? ptx_facts_make(m) : NULL;
 	if (!*facts) {
 		ptx_module_destroy(m);
 		return status == PTX_OK ? PTX_NO_MEMORY : status;

@@ -106,6 +106,7 @@ static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdi
 	memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
 	b->threads = blockdim[0] * blockdim[1] * blockdim[2];
 	b->kernel = kernel;
+	b->line = kernel->function->line;
 	b->complete = complete;
 	b->improve = ptx_tier_improve;
 	module_of(b)->free_code = free_module_code;

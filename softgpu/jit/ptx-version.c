@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/ptx-cache.h"
+#include "cache/ptx-cache.h"
 #include "common/log.h"
 #include "jit/ptx-make.h"
 #include "jit/ptx-elsewhere.h"

@@ -127,7 +127,7 @@ bool emit_atom(struct lower *l, const struct ptx_instr *i)
 
 bool emit_fence(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, i->line)};
+	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, i->line))};
 
 	LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
 	if (i->op->arg)

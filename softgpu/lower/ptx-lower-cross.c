@@ -45,7 +45,7 @@ static bool add_site(struct ptx_body *body, struct ptx_lowering *low, uint32_t k
 	s = ptx_grow(&body->arena, (void **)&low->site_list, &low->site_count, &low->site_room, sizeof(*s));
 	if (!s)
 		return lower_no_memory(body);
-	s->line = i->line;
+	s->line = lower_line(body, i->line);
 	s->provenance = PTX_NO_PROVENANCE;
 	if (i->tex)
 		s->tex = *i->tex;

@@ -197,7 +197,8 @@ static void park(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef again)
 
 	for (uint32_t n = 0; n < l->body->block_count; n++)
 		if (l->body->blocks[n].barrier)
-			args[1] = scalar_const(l->type.i32, l->body->instrs[l->body->blocks[n].first].line);
+			args[1] = scalar_const(l->type.i32,
+					       lower_line(l->body, l->body->instrs[l->body->blocks[n].first].line));
 	LLVMBuildCondBr(l->b, LLVMBuildLoad2(l->b, l->type.i1, forced, ""), sleep, again);
 	LLVMPositionBuilderAtEnd(l->b, sleep);
 	call_runtime(l, "ptx_rt_park", l->type.void_type, args, 3);

@@ -147,7 +147,7 @@ static void look(struct lower *l, uint32_t line)
 	LLVMPositionBuilderAtEnd(l->b, stop);
 	usual = slow_path_begin(l);
 	args[0] = l->fn.ctx;
-	args[1] = scalar_const(l->type.i32, line);
+	args[1] = scalar_const(l->type.i32, lower_line(l->body, line));
 	args[2] = l->fn.thread;
 	call_seldom(l, "ptx_rt_cancelled", args, 3);
 	slow_path_end(l, &usual);
@@ -163,7 +163,7 @@ void emit_poll(struct lower *l)
 {
 	const struct ptx_block *b = &l->body->blocks[l->at.block];
 	uint32_t line = b->last > b->first ? l->body->instrs[b->last - 1].line : 0;
-	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, line)};
+	LLVMValueRef args[2] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, line))};
 
 	if (ends_by_itself(l)) {
 		l->own.poll.unwatched = true;

@@ -55,7 +55,7 @@ static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 /* Calls the runtime for a barrier with its count, what it is for and the lanes' predicates; gives what it reduces to. */
 static LLVMValueRef reconverge(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
 {
-	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, l->at.i->line), id, count, l->at.mask}, r, go;
+	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, l->at.i->line)), id, count, l->at.mask}, r, go;
 
 	args[5] = l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
 	args[6] = scalar_const(l->type.i32, kind);
@@ -300,7 +300,7 @@ static LLVMValueRef first_thread(struct lower *l)
 
 bool emit_trap(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, i->line), first_thread(l)};
+	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, i->line)), first_thread(l)};
 
 	call_runtime(l, "ptx_rt_trap", l->type.void_type, args, 3);
 	return true;
@@ -308,7 +308,7 @@ bool emit_trap(struct lower *l, const struct ptx_instr *i)
 
 bool emit_bad_target(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, i->line), first_thread(l)};
+	LLVMValueRef args[3] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, i->line)), first_thread(l)};
 
 	call_runtime(l, "ptx_rt_bad_target", l->type.void_type, args, 3);
 	return true;

@@ -80,6 +80,12 @@ static inline bool is_float_type(unsigned type)
 /* ---- ptx-lower-cross.c ---- */
 #define AT_BRANCH UINT32_MAX /* instead of an instruction's number */
 bool lower_no_memory(struct ptx_body *body);
+
+/* A line as machine code has it: from the kernel's own, which is 1, so that equal kernels have equal code. 0: no line. */
+static inline uint32_t lower_line(const struct ptx_body *body, uint32_t line)
+{
+	return line ? line - body->function->line + 1 : 0;
+}
 LLVMValueRef slot(struct lower *l, uint32_t reg); /* a register's place in the frame */
 LLVMTypeRef storage_type(struct lower *l, uint32_t reg);
 bool prepare_registers(struct lower *l); /* false: no memory */

@@ -248,7 +248,7 @@ void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 			if (there && !(t->ready >> warps & 1)) {
 				lane = warps * 32 + (uint32_t)__builtin_ctz(there);
 				fault->address = id;
-				fault->line = warp->line;
+				fault->line = ptx_line_of(t->ctx.binary, warp->line);
 				waiting[id] += (uint32_t)__builtin_popcount(there);
 				fault->bytes = waiting[id];
 			}

@@ -100,6 +100,7 @@ enum ptx_binary_state { PTX_BINARY_NEW, PTX_BINARY_BUSY, PTX_BINARY_READY, PTX_B
 struct ptx_binary {
 	struct ptx_binary *next;
 	struct ptx_kernel *kernel;
+	uint32_t line; /* of the kernel: machine code counts lines from there, from 1 */
 	/* atomic: better code takes the place of quick code while blocks run; masked: NULL until a warp needs it */
 	struct ptx_machine_code *full, *masked;
 	enum ptx_binary_state state; /* this, the next two and the kernel's list: under the module's lock */
@@ -133,6 +134,12 @@ void ptx_fault_at(struct ptx_context *ctx, const struct ptx_site *site, enum ptx
 /* The same, of an access that is not of the site's size. */
 void ptx_fault_bytes(struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind, uint64_t address,
 		     uint64_t bytes, uint32_t thread) __attribute__((noreturn));
+
+/* The line of the text for one that machine code has; 0: it is not known. */
+static inline uint32_t ptx_line_of(const struct ptx_binary *binary, uint32_t line)
+{
+	return line ? binary->line + line - 1 : 0;
+}
 
 /* What a fault's report says. site: NULL, or the instruction's. */
 void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,

@@ -20,7 +20,7 @@ void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *si
 		fault->bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 		fault->write = site->write;
 		fault->space = spaces[site->space];
-		fault->line = site->line;
+		fault->line = ptx_line_of(ctx->binary, site->line);
 		fault->own = site->space == PTX_SHARED || site->space == PTX_LOCAL;
 	}
 	memcpy(fault->block, ctx->ctaid, sizeof(ctx->ctaid));

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "softgpu/front/ptx-cache.h"
+#include "softgpu/cache/ptx-cache.h"
 #include "softgpu/front/ptx-key.h"
 #include "softgpu/jit/ptx-compile.h"
 #include "test/fuzz/fuzz.h"

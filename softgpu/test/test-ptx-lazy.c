@@ -7,7 +7,7 @@
 
 #include "softgpu/test/harness.h"
 #include "softgpu/jit/ptx-compile.h"
-#include "softgpu/front/ptx-cache.h"
+#include "softgpu/cache/ptx-cache.h"
 #include "softgpu/front/ptx-facts.h"
 #include "softgpu/front/ptx-statistics.h"
 #include "softgpu/runtime/ptx-run.h"

@@ -25,7 +25,7 @@ static bool is_absolute(const char *path)
 	return path && path[0] == '/';
 }
 
-/* The user's, as the software GPU finds it (softgpu/front/ptx-cache.c). */
+/* The user's, as the software GPU finds it (softgpu/cache/ptx-cache.c). */
 static int user_folder(char *path, size_t size)
 {
 	const char *given = getenv("VCUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -8,7 +8,7 @@
 #include <nettle/sha2.h>
 
 #include "common/log.h"
-#include "front/ptx-cache.h"
+#include "cache/ptx-cache.h"
 
 static void digest(const void *data, size_t size, uint8_t sum[VCUDA_CACHE_DIGEST_BYTES])
 {
@@ -45,35 +45,37 @@ static uint64_t wanted_bytes(void)
 }
 
 /* Where the project's other programs keep what they fetched. */
-static bool default_path(char *path, size_t size)
+static bool default_path(char *to, size_t size)
 {
 	const char *given = getenv("VCUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	int n;
 
 	if (given && given[0] == '/')
-		n = snprintf(path, size, "%s/kernels", given);
+		n = snprintf(to, size, "%s/kernels", given);
 	else if (cache && cache[0] == '/')
-		n = snprintf(path, size, "%s/vcuda/kernels", cache);
+		n = snprintf(to, size, "%s/vcuda/kernels", cache);
 	else if (home && home[0] == '/')
-		n = snprintf(path, size, "%s/.cache/vcuda/kernels", home);
+		n = snprintf(to, size, "%s/.cache/vcuda/kernels", home);
 	else
 		return false;
 	return n > 0 && (size_t)n < size;
 }
 
 static struct vcuda_cache *chosen;
+static char path[4096];
+static uint64_t limit;
 
 static void choose(void)
 {
-	uint64_t limit = wanted_bytes();
-	char path[4096];
-
+	limit = wanted_bytes();
 	if (!limit)
 		return;
-	if (!default_path(path, sizeof(path)))
+	if (!default_path(path, sizeof(path))) {
 		vcuda_log("compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set");
-	else if (!(chosen = vcuda_cache_open(path, &kernels, limit)))
+		path[0] = 0;
+	} else if (!(chosen = vcuda_cache_open(path, &kernels, limit))) {
 		vcuda_log("compiled kernels are not kept: %s: %s", path, strerror(errno));
+	}
 }
 
 struct vcuda_cache *ptx_cache_default(void)
@@ -82,4 +84,16 @@ struct vcuda_cache *ptx_cache_default(void)
 
 	pthread_once(&once, choose);
 	return chosen;
+}
+
+const char *ptx_cache_path(void)
+{
+	ptx_cache_default();
+	return path;
+}
+
+uint64_t ptx_cache_limit(void)
+{
+	ptx_cache_default();
+	return limit;
 }
