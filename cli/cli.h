@@ -38,6 +38,7 @@ void cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Each with argv[0] its own name; returns the exit status. */
 int cli_run(const struct cli_paths *paths, int argc, char **argv);
 int cli_bench(const struct cli_paths *paths, int argc, char **argv);
+int cli_cache(const struct cli_paths *paths, int argc, char **argv);
 int cli_cdi(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_top(const struct cli_paths *paths, int argc, char **argv);

@@ -54,6 +54,8 @@ static int help(void)
 	     "        tables of kernels, copies and calls that `run --profile FILE` has recorded\n"
 	     "  smi [-L | -q | --query-gpu=FIELD,... --format=csv] [-l SECONDS]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
+	     "  cache info, cache build PROGRAM [ARGUMENT...], cache export FILE, cache import FILE\n"
+	     "        shows and fills the cache of kernels that the software GPU has compiled\n"
 	     "  cdi generate [--output FILE] [--socket PATH] [--device NAME=SOCKET]...\n"
 	     "        describes virtual GPUs to podman, Docker and containerd\n"
 	     "  config check [FILE...], config show [FILE]\n"
@@ -100,6 +102,8 @@ int main(int argc, char **argv)
 		return cli_resume(argc - 1, argv + 1);
 	if (!strcmp(command, "move"))
 		return cli_move(argc - 1, argv + 1);
+	if (!strcmp(command, "cache"))
+		return cli_cache(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "cdi"))
 		return cli_cdi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "config"))

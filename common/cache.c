@@ -268,6 +268,30 @@ static struct entry *list_entries(const struct vcuda_cache *cache, size_t *count
 	return entries;
 }
 
+static bool key_of_name(const char *name, struct vcuda_cache_key *key)
+{
+	char back[NAME_LENGTH + 1];
+
+	for (unsigned n = 0; n < VCUDA_CACHE_KEY_BYTES; n++)
+		if (sscanf(name + 2 * n, "%2hhx", &key->bytes[n]) != 1)
+			return false;
+	entry_name(key, back);
+	return !strcmp(name, back);
+}
+
+void vcuda_cache_each(struct vcuda_cache *cache,
+		      bool (*visit)(void *to, const struct vcuda_cache_key *key, uint64_t bytes), void *to)
+{
+	struct vcuda_cache_key key;
+	size_t count;
+	struct entry *entries = list_entries(cache, &count);
+
+	for (size_t n = 0; n < count; n++)
+		if (key_of_name(entries[n].name, &key) && !visit(to, &key, entries[n].bytes))
+			break;
+	free(entries);
+}
+
 static bool is_over(const struct vcuda_cache *cache, uint64_t bytes, uint64_t files)
 {
 	return cache->bytes > bytes || cache->files > files;

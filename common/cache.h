@@ -43,6 +43,12 @@ void vcuda_cache_close(struct vcuda_cache *cache);
 /* An entry's bytes, for free(); NULL: there is none. */
 void *vcuda_cache_load(struct vcuda_cache *cache, const struct vcuda_cache_key *key, size_t *size);
 bool vcuda_cache_store(struct vcuda_cache *cache, const struct vcuda_cache_key *key, const void *data, size_t size);
+/*
+ * Calls `visit` for each entry, with its bytes on the disk, in no order, until one call returns false. Entries may come
+ * and go meanwhile, and may turn out not to be whole.
+ */
+void vcuda_cache_each(struct vcuda_cache *cache,
+		      bool (*visit)(void *to, const struct vcuda_cache_key *key, uint64_t bytes), void *to);
 /* For an entry that is whole but makes no sense. */
 void vcuda_cache_forget(struct vcuda_cache *cache, const struct vcuda_cache_key *key);
 

@@ -37,6 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/kernel-cache.h"
 #include "protocol/compiler.h"
 #include "protocol/turns.h"
 
@@ -87,5 +88,10 @@ int vcuda_cpu_release(int fd);
 
 /* Reads device memory back, and closes the file. -errno: it could not be read, and may be asked for again. */
 int vcuda_cpu_restore(void);
+
+/* ---- `vcuda cache`: common/kernel-cache.h ---- */
+
+vcuda_kernel_cache_look vcuda_cpu_cache_look;
+vcuda_kernel_cache_file vcuda_cpu_cache_export, vcuda_cpu_cache_import;
 
 #endif
