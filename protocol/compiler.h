@@ -20,7 +20,7 @@ struct vcuda_compile_job {
 	const char *kernel; /* its name */
 	bool background;    /* leaves the processors to others */
 	const bool
-		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: it is always needed */
+		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: the program waits for it */
 };
 
 /* A version of a kernel that can run now. Times in ns. */

@@ -148,7 +148,11 @@ bool ptx_body_live(struct ptx_body *body);
 bool ptx_body_rest(struct ptx_body *body, struct ptx_rest *rest); /* false: no memory */
 bool ptx_body_shapes(struct ptx_body *body, unsigned lanes);
 bool ptx_body_in_loop(const struct ptx_body *body, uint32_t block);
-bool ptx_body_width(struct ptx_body *body, unsigned *lanes); /* chooses the lanes, and finds the shapes for them */
+/*
+ * Chooses the lanes, and finds the shapes for them. `scalar`: whether code of one lane is wanted for a while. It is set
+ * to false where threads work together, or a block may run for long: no block changes its code.
+ */
+bool ptx_body_width(struct ptx_body *body, unsigned *lanes, bool *scalar);
 
 /* Calls each(data, instruction) for all instructions, in order, again and again until no call has said that something changed. */
 void ptx_body_fixpoint(const struct ptx_body *body, bool (*each)(void *data, const struct ptx_instr *instr), void *data);

@@ -56,12 +56,28 @@ static bool gathers_dominate(const struct ptx_body *body)
 	return gathers * INSTRUCTIONS_PER_GATHER > others;
 }
 
-bool ptx_body_width(struct ptx_body *body, unsigned *lanes)
+static bool has_loop(const struct ptx_body *body)
+{
+	for (uint32_t n = 0; n < body->block_count; n++)
+		for (unsigned s = 0; s < 2; s++)
+			if (body->blocks[n].succ[s] <= n)
+				return true;
+	return false;
+}
+
+/* Old code has lanes of a warp exchange values in shared memory without a barrier, as if they ran in step. */
+static bool shares(const struct ptx_body *body)
+{
+	return body->static_shared || body->uses_dynamic_shared;
+}
+
+bool ptx_body_width(struct ptx_body *body, unsigned *lanes, bool *scalar)
 {
 	bool together = body->has_barrier || body->has_warp || body->has_waits;
 
 	*lanes = PTX_LANES;
-	if (!together && body->threads < 8) {
+	*scalar = *scalar && !together && !shares(body) && !body->has_calls && !has_loop(body);
+	if (*scalar || (!together && body->threads < 8)) {
 		*lanes = 1;
 		return ptx_body_shapes(body, 1);
 	}
@@ -78,15 +94,6 @@ bool ptx_body_width(struct ptx_body *body, unsigned *lanes)
 
 /* So many instructions of vectors for each access are fewer than what memory takes. */
 #define MOST_ARITHMETIC 2
-
-static bool has_loop(const struct ptx_body *body)
-{
-	for (uint32_t n = 0; n < body->block_count; n++)
-		for (unsigned s = 0; s < 2; s++)
-			if (body->blocks[n].succ[s] <= n)
-				return true;
-	return false;
-}
 
 struct search {
 	const struct ptx_body *body;

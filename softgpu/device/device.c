@@ -225,8 +225,8 @@ static void check_compile(void)
 {
 	const char *text = getenv("VCUDA_CPU_COMPILE");
 
-	if (text && *text && strcmp(text, "auto") && strcmp(text, "optimised"))
-		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto or optimised", text);
+	if (text && *text && strcmp(text, "auto") && strcmp(text, "quick") && strcmp(text, "optimised"))
+		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto, quick or optimised", text);
 }
 
 /* Of the first CPU as it runs now, kHz: what a virtual machine says. 0: unknown. */

@@ -60,7 +60,7 @@ bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3]
 		     struct vcuda_cache_key *key)
 {
 	uint32_t numbers[] = {KEY_FORMAT,     blockdim[0],   blockdim[1],    blockdim[2],
-			      version.masked, version.quick, version.checked};
+			      version.masked, version.quick, version.checked, version.scalar};
 	struct sha256_ctx sha;
 
 	sha256_init(&sha);

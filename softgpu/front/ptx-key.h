@@ -10,6 +10,7 @@ struct ptx_version {
 	bool masked;
 	bool quick;   /* compiled in a fraction of the time, and slower */
 	bool checked; /* each access by itself: ptx_check_accesses() */
+	bool scalar;  /* quick code of one lane for a kernel that is to have 32 */
 };
 
 /* Finds out the compiler's build, which all keys but a text's need; any number of calls, from any thread. */

@@ -92,15 +92,10 @@ static bool complete(struct ptx_binary *binary)
 	return status == PTX_OK;
 }
 
-/* The binary for a block shape, new if need be. The caller holds the module's lock. */
-static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdim[3])
+struct ptx_binary *ptx_binary_new(struct ptx_kernel *kernel, const uint32_t blockdim[3])
 {
-	struct ptx_binary *b;
+	struct ptx_binary *b = calloc(1, sizeof(*b));
 
-	for (b = kernel->binaries; b; b = b->next)
-		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
-			return b;
-	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
 	memcpy(b->blockdim, blockdim, sizeof(b->blockdim));
@@ -109,9 +104,38 @@ static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdi
 	b->line = kernel->function->line;
 	b->complete = complete;
 	b->improve = ptx_tier_improve;
+	return b;
+}
+
+/* The caller holds the module's lock. A better binary comes in front of the one that it replaces. */
+static void enter(struct ptx_binary *b)
+{
 	module_of(b)->free_code = free_module_code;
-	b->next = kernel->binaries;
-	kernel->binaries = b;
+	b->next = b->kernel->binaries;
+	b->kernel->binaries = b;
+}
+
+void ptx_binary_replace(struct ptx_binary *scalar, struct ptx_binary *better, struct ptx_machine_code *code)
+{
+	pthread_mutex_lock(&module_of(scalar)->lock);
+	ptx_binary_publish(better, false, code);
+	better->state = PTX_BINARY_READY;
+	enter(better);
+	__atomic_store_n(&scalar->better, better, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&module_of(scalar)->lock);
+}
+
+/* The binary for a block shape, new if need be. The caller holds the module's lock. */
+static struct ptx_binary *find(struct ptx_kernel *kernel, const uint32_t blockdim[3])
+{
+	struct ptx_binary *b;
+
+	for (b = kernel->binaries; b; b = b->next)
+		if (!memcmp(b->blockdim, blockdim, sizeof(b->blockdim)))
+			return b;
+	b = ptx_binary_new(kernel, blockdim);
+	if (b)
+		enter(b);
 	return b;
 }
 
@@ -129,6 +153,7 @@ static void fill(struct ptx_binary *b)
 	status = ptx_version_make(b, &version, true, true, &code, &error);
 	pthread_mutex_lock(&module->lock);
 	if (status == PTX_OK) {
+		b->scalar = version.scalar;
 		ptx_binary_publish(b, false, code);
 		b->state = PTX_BINARY_READY;
 	} else {

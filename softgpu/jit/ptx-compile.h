@@ -17,8 +17,9 @@ struct ptx_plan {
 	double parse_ms; /* what the kernel's text took */
 };
 
-enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
-				struct ptx_error *error);
+/* `scalar`: ptx_body_width(); NULL: not wanted. */
+enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], bool *scalar,
+				struct ptx_plan **plan, struct ptx_error *error);
 void ptx_plan_destroy(struct ptx_plan *plan);
 
 /* Starts LLVM; any number of calls, from any thread. */

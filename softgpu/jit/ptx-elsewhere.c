@@ -194,7 +194,7 @@ enum ptx_status ptx_elsewhere_make(const struct ptx_wanted *w, struct ptx_made *
 					.order = &order,
 					.order_bytes = sizeof(order),
 					.kernel = w->kernel->info.name,
-					.background = !w->choose,
+					.background = !w->choose && !w->urgent,
 					.unwanted = w->choose ? NULL : &m->gone};
 	enum ptx_status status;
 

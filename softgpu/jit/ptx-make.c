@@ -7,10 +7,13 @@
 #include <time.h>
 
 /*
- * Code of 32 lanes is always quick first: optimised code takes 3 to 5 times as long to compile. Code of one lane is not
- * where that takes less than about 0.3 s: such a block often runs for long, and ends in the code that it began in.
+ * Code of 32 lanes is always quick first: optimised code takes 3 to 5 times as long to compile. A kernel without loops
+ * whose threads do not work together has scalar code before that, which takes a half to a tenth of the time of quick
+ * code for 32 lanes. Code of one lane is not quick first where that takes less than about 0.3 s: such a block often runs
+ * for long, and ends in the code that it began in.
  */
 #define MANY_INSTRUCTIONS 300
+#define SCALAR_INSTRUCTIONS 32
 /* What has more than this stays quick: nobody should hold the background thread for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
 /* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
@@ -41,11 +44,21 @@ void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
 		snprintf(name + 4 + 2 * n, 3, "%02x", key->bytes[n]);
 }
 
-bool ptx_make_is_patient(void)
+static bool is_wanted(const char *how)
 {
 	const char *wanted = getenv("VCUDA_CPU_COMPILE");
 
-	return wanted && !strcmp(wanted, "optimised");
+	return wanted && !strcmp(wanted, how);
+}
+
+bool ptx_make_is_patient(void)
+{
+	return is_wanted("optimised");
+}
+
+bool ptx_make_may_be_scalar(struct ptx_version v)
+{
+	return !v.masked && !v.checked && !ptx_make_is_patient() && !is_wanted("quick");
 }
 
 static bool stays_quick(const struct ptx_plan *plan)
@@ -78,6 +91,27 @@ static enum ptx_status compile(const struct ptx_wanted *w, struct ptx_plan *plan
 	return made->piece ? PTX_OK : PTX_NO_MEMORY;
 }
 
+/* Less than this is not worth code that another one replaces. */
+static bool is_small(const struct ptx_plan *plan)
+{
+	return plan->body.instr_count < SCALAR_INSTRUCTIONS;
+}
+
+/* A plan for code of one lane where that is allowed and better code can follow. */
+static enum ptx_status create_plan(const struct ptx_wanted *w, struct ptx_version *version, struct ptx_plan **plan,
+				   struct ptx_error *error)
+{
+	enum ptx_status status;
+
+	version->scalar |= w->choose && ptx_make_may_be_scalar(*version);
+	status = ptx_plan_create(w->kernel, w->blockdim, &version->scalar, plan, error);
+	if (status != PTX_OK || !version->scalar || (!stays_quick(*plan) && !is_small(*plan)))
+		return status;
+	ptx_plan_destroy(*plan);
+	version->scalar = false;
+	return ptx_plan_create(w->kernel, w->blockdim, NULL, plan, error);
+}
+
 enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, struct ptx_error *error)
 {
 	double start = ptx_make_now_ms(), cpu = ptx_make_cpu_ms();
@@ -85,12 +119,12 @@ enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, stru
 	struct ptx_plan *plan;
 
 	*made = (struct ptx_made){.version = w->version};
-	status = ptx_plan_create(w->kernel, w->blockdim, &plan, error);
+	status = create_plan(w, &made->version, &plan, error);
 	if (status != PTX_OK)
 		return status;
 	made->times.parse = plan->parse_ms;
 	made->times.analysis = ptx_make_now_ms() - start - plan->parse_ms;
-	if (w->choose && starts_quick(w->version, plan))
+	if (w->choose && (made->version.scalar || starts_quick(w->version, plan)))
 		made->version.quick = true;
 	if (!made->version.quick && stays_quick(plan))
 		status = PTX_NOT_SUPPORTED;

@@ -10,6 +10,7 @@ struct ptx_wanted {
 	uint32_t blockdim[3];
 	struct ptx_version version;
 	bool choose; /* what would take long is made quick; without it, what would take far too long is refused */
+	bool urgent; /* without `choose`: the code that runs meanwhile is scalar */
 };
 
 struct ptx_made {
@@ -27,6 +28,9 @@ void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
 
 /* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
 bool ptx_make_is_patient(void);
+
+/* Whether this version may begin with scalar code; not with VCUDA_CPU_COMPILE=quick, for tests. */
+bool ptx_make_may_be_scalar(struct ptx_version version);
 
 /* By the clock, and of the calling thread. */
 double ptx_make_now_ms(void);

@@ -10,7 +10,7 @@
 /* What a GPU has. */
 #define MAX_LOCAL (512u << 10)
 
-static bool analyse(struct ptx_body *body, unsigned *lanes)
+static bool analyse(struct ptx_body *body, unsigned *lanes, bool *scalar)
 {
 	if (!ptx_body_inline(body))
 		return false;
@@ -20,7 +20,7 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 				     body->instr_count, PTX_MOST_INSTRUCTIONS);
 	if (!ptx_body_blocks(body) || !ptx_body_order(body) || !ptx_body_fold(body) || !ptx_body_live(body))
 		return false;
-	if (!ptx_body_width(body, lanes))
+	if (!ptx_body_width(body, lanes, scalar))
 		return false;
 	if (*lanes > 1) {
 		ptx_body_strides(body);
@@ -30,11 +30,12 @@ static bool analyse(struct ptx_body *body, unsigned *lanes)
 	return ptx_body_origins(body);
 }
 
-static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kernel, struct ptx_error *error)
+static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kernel, bool *scalar,
+			    struct ptx_error *error)
 {
 	struct ptx_body *body = &plan->body;
 
-	if (!analyse(body, &plan->lanes))
+	if (!analyse(body, &plan->lanes, scalar))
 		return body->status ? body->status : PTX_NO_MEMORY;
 	/* local memory of neighbouring threads stays aligned */
 	body->local_bytes = (body->local_bytes + 15) & ~15ull;
@@ -46,9 +47,10 @@ static enum ptx_status make(struct ptx_plan *plan, const struct ptx_kernel *kern
 	return prepare_lowering(body, &plan->low, plan->lanes) ? PTX_OK : body->status;
 }
 
-enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_plan **plan,
-				struct ptx_error *error)
+enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockdim[3], bool *scalar,
+				struct ptx_plan **plan, struct ptx_error *error)
 {
+	bool unwanted = false;
 	struct ptx_plan *p = calloc(1, sizeof(*p));
 	double start = ptx_make_now_ms();
 	enum ptx_status status;
@@ -69,7 +71,7 @@ enum ptx_status ptx_plan_create(struct ptx_kernel *kernel, const uint32_t blockd
 	memcpy(p->body.blockdim, blockdim, sizeof(p->body.blockdim));
 	p->body.threads = blockdim[0] * blockdim[1] * blockdim[2];
 	p->body.static_shared = kernel->info.static_shared;
-	status = make(p, kernel, error);
+	status = make(p, kernel, scalar ? scalar : &unwanted, error);
 	if (status != PTX_OK) {
 		ptx_plan_destroy(p);
 		return status;

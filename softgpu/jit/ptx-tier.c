@@ -32,26 +32,50 @@ static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
 static struct job *first, **last = &first;
 static bool running, ending;
 
-static void improve(struct ptx_binary *b, bool masked)
+/* Puts optimised code in the place of quick code. */
+static enum ptx_status replace_code(struct ptx_binary *b, bool masked, struct ptx_error *error)
 {
 	struct ptx_module *module = b->kernel->function->module;
 	struct ptx_version version = {.masked = masked, .checked = ptx_version_is_checked()};
 	struct ptx_machine_code *code;
+	enum ptx_status status = ptx_version_make(b, &version, false, false, &code, error);
+
+	if (status != PTX_OK)
+		return status;
+	pthread_mutex_lock(&module->lock);
+	ptx_binary_publish(b, masked, code);
+	pthread_mutex_unlock(&module->lock);
+	return PTX_OK;
+}
+
+/* Makes a binary of 32 lanes, with quick code, beside one of scalar code. */
+static enum ptx_status replace_binary(struct ptx_binary *scalar, struct ptx_error *error)
+{
+	struct ptx_binary *b = ptx_binary_new(scalar->kernel, scalar->blockdim);
+	struct ptx_version version = {.quick = true};
+	struct ptx_machine_code *code;
+	enum ptx_status status = b ? ptx_version_make(b, &version, false, true, &code, error) : PTX_NO_MEMORY;
+
+	if (status == PTX_OK)
+		ptx_binary_replace(scalar, b, code);
+	else
+		free(b);
+	return status;
+}
+
+static void improve(struct ptx_binary *b, bool masked)
+{
+	struct ptx_module *module = b->kernel->function->module;
 	struct ptx_error error = {0};
 	enum ptx_status status = PTX_NO_MEMORY;
 
 	/* Linux has this per thread; kernels that run come first */
 	setpriority(PRIO_PROCESS, 0, NICE);
 	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED))
-		status = ptx_version_make(b, &version, false, false, &code, &error);
+		status = b->scalar ? replace_binary(b, &error) : replace_code(b, masked, &error);
 	/* the quick version compiled, so only a limit can be in the way: it stays */
-	if (status == PTX_OK) {
-		pthread_mutex_lock(&module->lock);
-		ptx_binary_publish(b, masked, code);
-		pthread_mutex_unlock(&module->lock);
-	} else if (*error.text) {
+	if (status != PTX_OK && *error.text)
 		vcuda_log("kernel %s stays without optimised code: %s", b->kernel->info.name, error.text);
-	}
 	ptx_module_put(module);
 }
 

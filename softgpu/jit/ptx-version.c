@@ -15,6 +15,8 @@
  * optimised code takes. For how long masked code has run is not known by itself: it is often the last warp alone.
  */
 #define MASKED_WORTH 4
+/* Quick code of 32 lanes takes two to ten times as long to compile as scalar code. */
+#define SCALAR_WORTH 2
 
 static bool checked; /* atomic */
 
@@ -40,8 +42,10 @@ static void report(const struct ptx_binary *b, const struct ptx_made *made, bool
 		  "analysis %.2f, lowering %.2f, "
 		  "passes %.2f, emission %.2f, link %.2f",
 		  b->kernel->info.name, d[0], d[1], d[2], made->version.masked ? "masked" : "full",
-		  made->version.quick ? "quick" : "optimised", from, made->piece->instructions, t->parse, t->analysis,
-		  t->lowering, t->passes, t->emission, t->link);
+		  made->version.scalar  ? "scalar"
+		  : made->version.quick ? "quick"
+					: "optimised",
+		  from, made->piece->instructions, t->parse, t->analysis, t->lowering, t->passes, t->emission, t->link);
 }
 
 static uint64_t ns_of(double ms)
@@ -96,7 +100,10 @@ static enum ptx_status take(struct ptx_binary *b, struct ptx_made *made, const s
 	}
 	c->stack = made->piece->stack;
 	c->quick = made->version.quick;
-	c->worth_ns = made->piece->made_us * 1000ull * (made->version.masked ? MASKED_WORTH : 1);
+	c->worth_ns = made->piece->made_us * 1000ull *
+		      (made->version.masked   ? MASKED_WORTH
+		       : made->version.scalar ? SCALAR_WORTH
+					      : 1);
 	*code = c;
 	made->times.link = ptx_make_now_ms() - start;
 	return PTX_OK;
@@ -150,8 +157,9 @@ static enum ptx_status use(struct ptx_binary *b, struct ptx_made *made, bool des
 enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error)
 {
-	const struct ptx_version quick = {v->masked, true, v->checked};
-	struct ptx_wanted wanted = {.kernel = b->kernel, .version = *v, .choose = choose};
+	const struct ptx_version quick = {.masked = v->masked, .quick = true, .checked = v->checked};
+	const struct ptx_version scalar = {.quick = true, .scalar = true};
+	struct ptx_wanted wanted = {.kernel = b->kernel, .version = *v, .choose = choose, .urgent = describe};
 	double start = ptx_make_now_ms();
 	enum ptx_status status;
 	struct ptx_made made;
@@ -160,6 +168,10 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 		return PTX_OK;
 	if (choose && !ptx_make_is_patient() && load(b, quick, describe, code)) {
 		*v = quick;
+		return PTX_OK;
+	}
+	if (choose && ptx_make_may_be_scalar(*v) && load(b, scalar, describe, code)) {
+		*v = scalar;
 		return PTX_OK;
 	}
 	memcpy(wanted.blockdim, b->blockdim, sizeof(wanted.blockdim));

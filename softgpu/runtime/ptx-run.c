@@ -576,10 +576,17 @@ static bool run_all(const struct ptx_launch *launch, struct ptx_thread *t, uint6
 
 bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault)
 {
+	const struct ptx_binary *better = __atomic_load_n(&launch->binary->better, __ATOMIC_ACQUIRE);
 	struct ptx_thread *t = ptx_thread_get();
+	struct ptx_launch other;
 	struct ptx_hot hot;
 	bool ok;
 
+	if (better) {
+		other = *launch;
+		other.binary = better;
+		launch = &other;
+	}
 	*fault = (struct ptx_fault){.kind = PTX_FAULT_TRAP, .space = "generic"};
 	if (!t || memcmp(launch->block, launch->binary->blockdim, sizeof(launch->block)))
 		return false;

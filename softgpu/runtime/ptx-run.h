@@ -100,6 +100,9 @@ enum ptx_binary_state { PTX_BINARY_NEW, PTX_BINARY_BUSY, PTX_BINARY_READY, PTX_B
 struct ptx_binary {
 	struct ptx_binary *next;
 	struct ptx_kernel *kernel;
+	/* atomic: where this one has scalar code, the binary that blocks which begin later run; NULL: none yet */
+	struct ptx_binary *better;
+	bool scalar;
 	uint32_t line; /* of the kernel: machine code counts lines from there, from 1 */
 	/* atomic: better code takes the place of quick code while blocks run; masked: NULL until a warp needs it */
 	struct ptx_machine_code *full, *masked;

@@ -67,7 +67,7 @@ static void read_text(void)
 		struct ptx_plan *plan;
 
 		memset(&error, 0, sizeof(error));
-		if (ptx_plan_create(ptx_module_kernel(m, k), block, &plan, &error) == PTX_OK)
+		if (ptx_plan_create(ptx_module_kernel(m, k), block, NULL, &plan, &error) == PTX_OK)
 			ptx_plan_destroy(plan);
 		else if (!error.text[0])
 			abort();

@@ -8,14 +8,18 @@
 #include "softgpu/front/ptx-statistics.h"
 #include "softgpu/jit/ptx-version.h"
 
-/* Odd threads go another way, and the last warp is not full: both versions are needed. A variable has an address. */
+/*
+ * Odd threads go another way, and the last warp is not full: both versions are needed. With a loop there is no scalar
+ * code. A variable has an address.
+ */
 #define KERNEL_OF(product)                                                                                             \
 	".global .align 4 .u32 bias = 7;\n"                                                                            \
 	".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n"                                               \
 	".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %l<8>;\nld.param.u64 %l1, [p_out];\n"                          \
 	"mov.u32 %r1, %tid.x;\nmul.wide.u32 %l3, %r1, 4;\nadd.s64 %l3, %l1, %l3;\nld.global.u32 %r2, "                 \
 	"[bias];\nand.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra $even;\n" product                           \
-	"\n$even:\nst.global.u32 [%l3], %r2;\nret;\n}\n"
+	"\n$even:\nmov.u32 %r3, 0;\n$again:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p2, %r3, 2;\n@%p2 bra $again;\n"       \
+	"st.global.u32 [%l3], %r2;\nret;\n}\n"
 #define KERNEL PTX_HEAD KERNEL_OF("mul.lo.u32 %r2, %r2, %r1;")
 
 struct expected {
@@ -102,21 +106,26 @@ static void kernels(void **state)
 /* Whatever decides about the code is in the key. */
 static void keys(void **state)
 {
-	struct ptx_version versions[] = {{false, false, false}, {true, false, false}, {false, true, false},
-					 {true, true, false},   {false, false, true}, {true, false, true}};
+	struct ptx_version versions[] = {{0},
+					 {.masked = true},
+					 {.quick = true},
+					 {.masked = true, .quick = true},
+					 {.checked = true},
+					 {.masked = true, .checked = true},
+					 {.quick = true, .scalar = true}};
 	static const uint32_t wide[3] = {32, 2, 1}, tall[3] = {2, 32, 1};
 	struct ptx_module *m, *other;
-	struct vcuda_cache_key k[8];
+	struct vcuda_cache_key k[9];
 
 	(void)state;
 	map.count = 0;
 	m = load(KERNEL);
 	other = load(PTX_HEAD KERNEL_OF("mul.lo.u32 %r2, %r1, %r2;"));
-	for (unsigned n = 0; n < 6; n++)
+	for (unsigned n = 0; n < 7; n++)
 		assert_true(ptx_key_version(ptx_module_kernel(m, 0), wide, versions[n], &k[n]));
-	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[6]));
-	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[7]));
-	for (unsigned n = 0; n < 8; n++)
+	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[7]));
+	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[8]));
+	for (unsigned n = 0; n < 9; n++)
 		for (unsigned i = 0; i < n; i++)
 			assert_memory_not_equal(&k[n], &k[i], sizeof(k[0]));
 	ptx_module_destroy(other);
@@ -208,8 +217,7 @@ static void content_of(const char *const part[PARTS], struct vcuda_cache_key *ke
 		 part[LABEL], part[BODY], part[CALL], part[LABEL], part[AFTER]);
 	map.count = 0;
 	m = load(text);
-	assert_true(ptx_key_version(ptx_module_find_kernel(m, part[KERNEL_NAME]), block,
-				    (struct ptx_version){false, false, false}, key));
+	assert_true(ptx_key_version(ptx_module_find_kernel(m, part[KERNEL_NAME]), block, (struct ptx_version){0}, key));
 	ptx_module_destroy(m);
 }
 
@@ -261,8 +269,7 @@ static void addresses(void **state)
 
 			map.count = 0;
 			m = load(texts[n][k]);
-			assert_true(ptx_key_version(ptx_module_kernel(m, 0), block,
-						    (struct ptx_version){false, false, false}, &keys[k]));
+			assert_true(ptx_key_version(ptx_module_kernel(m, 0), block, (struct ptx_version){0}, &keys[k]));
 			ptx_module_destroy(m);
 		}
 		assert_memory_not_equal(&keys[0], &keys[1], sizeof(keys[0]));

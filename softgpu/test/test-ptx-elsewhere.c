@@ -31,7 +31,7 @@ static enum vcuda_compile_end run(const struct vcuda_compile_job *job, void **re
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	bool ok;
 
-	assert_true(job->background == (job->unwanted != NULL));
+	assert_true(!job->background || job->unwanted);
 	if (job->background && plan.waits)
 		return wait_until_unwanted(job);
 	pthread_mutex_lock(&lock);

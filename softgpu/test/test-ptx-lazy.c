@@ -281,7 +281,7 @@ static unsigned survive(const char *text)
 		struct ptx_plan *plan;
 
 		memset(&error, 0, sizeof(error));
-		if (ptx_plan_create(ptx_module_kernel(m, k), block, &plan, &error) != PTX_OK) {
+		if (ptx_plan_create(ptx_module_kernel(m, k), block, NULL, &plan, &error) != PTX_OK) {
 			CHECK(error.text[0]);
 			refused++;
 		} else {

@@ -10,8 +10,8 @@
 #include "softgpu/jit/ptx-tier.h"
 #include "softgpu/jit/ptx-version.h"
 
-/* x = x * 3 + n, so many times; odd lanes do less. */
-static char *large_kernel(unsigned steps)
+/* x = x * 3 + n, so many times; odd lanes do less. `loop`: a loop of one round comes before the end. */
+static char *kernel_of(unsigned steps, bool loop)
 {
 	char *text = malloc(1000 + 64ul * steps);
 	int n = sprintf(text, "%s",
@@ -23,8 +23,16 @@ static char *large_kernel(unsigned steps)
 
 	for (unsigned k = 0; k < steps; k++)
 		n += sprintf(text + n, "mad.lo.u32 %%r2, %%r2, 3, %u;\n%s", k, k == steps / 2 ? "$odd:\n" : "");
+	if (loop)
+		n += sprintf(text + n, "mov.u32 %%r4, 0;\n$again:\nadd.u32 %%r4, %%r4, 1;\nsetp.lt.u32 %%p2, %%r4, 1;\n"
+				       "@%%p2 bra $again;\n");
 	strcpy(text + n, "st.global.u32 [%l3], %r2;\nret;\n}\n");
 	return text;
+}
+
+static char *large_kernel(unsigned steps)
+{
+	return kernel_of(steps, true);
 }
 
 static uint32_t expected(unsigned steps, uint32_t thread)
@@ -108,6 +116,89 @@ static void switches(void **state)
 	(void)state;
 	switches_at(400, true);
 	switches_at(60, false);
+}
+
+/* One block of a launch that was made with this binary. */
+static void run_with(const struct ptx_binary *b)
+{
+	void *params[2] = {out32, in32};
+	struct ptx_launch l = {
+		.grid = {1, 1, 1}, .block = {THREADS, 1, 1}, .params = params, .memory = &map, .binary = b};
+	struct ptx_fault fault;
+
+	memset(out32, 0, sizeof(out32));
+	assert_true(ptx_run_blocks(&l, 0, 1, &fault));
+}
+
+/* A kernel without loops has scalar code first, another binary of 32 lanes once it is hot, and then optimised code. */
+static void scalar(void **state)
+{
+	char *text = kernel_of(400, false);
+	struct ptx_module *m = load_binary(text, 32);
+	const struct ptx_binary *b = binary_of(m), *better;
+	uint64_t ran;
+
+	(void)state;
+	assert_true(b->scalar && b->full->quick);
+	assert_int_equal(b->lanes, 1);
+	run_large(m, 400);
+	assert_null(b->masked);
+	while (!__atomic_load_n(&b->full->hot, __ATOMIC_RELAXED))
+		launch_binary(m, 32);
+	ptx_tier_wait();
+	better = binary_of(m);
+	ran = __atomic_load_n(&b->full->ran_ns, __ATOMIC_RELAXED);
+	assert_ptr_equal(better, b->better);
+	assert_int_equal(better->lanes, 32);
+	assert_true(better->full->quick && !better->scalar);
+	run_large(m, 400);
+	/* lanes part in it, and a launch that was made before runs it, too */
+	assert_non_null(masked_of(m));
+	run_with(b);
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], expected(400, n));
+	assert_true(__atomic_load_n(&b->full->ran_ns, __ATOMIC_RELAXED) == ran);
+	while (is_quick(full_of(m)))
+		launch_binary(m, 32);
+	assert_ptr_equal(binary_of(m), better);
+	run_large(m, 400);
+	ptx_tier_wait();
+	ptx_module_destroy(m);
+	free(text);
+}
+
+/* Threads that work together, blocks that may run for long, and small kernels have code of 32 lanes. */
+static void not_scalar(void **state)
+{
+	static const struct {
+		const char *body;
+		unsigned steps;
+		bool scalar;
+	} kernels[] = {
+		{"", 40, true},
+		{"", 10, false},
+		{"bar.sync 0;\n", 40, false},
+		{".shared .u32 s[32];\nst.shared.u32 [s], %r1;\n", 40, false},
+		{"shfl.sync.idx.b32 %r1, %r1, 0, 31, -1;\n", 40, false},
+		{"$again:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra $again;\n", 40, false},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kernels) / sizeof(*kernels); k++) {
+		char text[4096];
+		struct ptx_module *m;
+		int n = sprintf(
+			text, PTX_HEAD
+			".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .pred %%p<4>;\n"
+			".reg .b32 %%r<8>;\n.reg .b64 %%l<4>;\nld.param.u64 %%l1, [p_out];\nmov.u32 %%r1, %%tid.x;\n");
+
+		for (unsigned step = 0; step < kernels[k].steps; step++)
+			n += sprintf(text + n, "mad.lo.u32 %%r1, %%r1, %%r1, %u;\n", step);
+		sprintf(text + n, "%sst.global.u32 [%%l1], %%r1;\nret;\n}\n", kernels[k].body);
+		m = load_binary(text, 32);
+		assert_int_equal(binary_of(m)->scalar, kernels[k].scalar);
+		ptx_module_destroy(m);
+	}
 }
 
 /* A block of one thread often runs for long, and ends in the code that it began in. */
@@ -299,7 +390,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ends),        cmocka_unit_test(switches),     cmocka_unit_test(one_lane_at_once),
 		cmocka_unit_test(short_lives), cmocka_unit_test(no_waiting),   cmocka_unit_test(gone_meanwhile),
-		cmocka_unit_test(limits),      cmocka_unit_test(masked_fails),
+		cmocka_unit_test(limits),      cmocka_unit_test(masked_fails), cmocka_unit_test(scalar),
+		cmocka_unit_test(not_scalar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

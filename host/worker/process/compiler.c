@@ -380,14 +380,14 @@ static enum vcuda_compile_end run(const struct vcuda_compile_job *job, void **re
 	enum vcuda_compile_end end;
 	bool again;
 
-	if (!job->background)
+	if (!job->unwanted)
 		worker_compiling_begin(&compiling, job->kernel);
 	begin_work();
 	do
 		end = try(job, result, bytes, &again, why, size);
 	while (again);
 	end_work();
-	if (!job->background)
+	if (!job->unwanted)
 		worker_compiling_end(&compiling);
 	return end;
 }
