@@ -5,10 +5,12 @@
     bench/compile/run.py build                      # each program three times
     bench/compile/run.py --rounds 7 old-build build # and the ratios: above 1, the second build is faster
     bench/compile/run.py --programs small,many --json figures.json build
+    bench/compile/run.py --python VENV/bin/python3 --programs cupy-sort,xgboost build
 
 nvcc 13 builds the programs into --folder (default: bench-compile in the last build), where they stay for the next time. A run is `vcuda run`
 with its own empty cache, from its start until the last of its processes has ended. Processor seconds are those of all processes together: the
-program's, vcudad's, the worker's, the compilers'. They say more than wall seconds where other work has the machine, too.
+program's, vcudad's, the worker's, the compilers'. They say more than wall seconds where other work has the machine, too. --python is a Python with the packages of clients.py,
+which doc/reference/coverage.md says how to install.
 """
 import argparse
 import ctypes
@@ -25,7 +27,8 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = {"small": [], "many": [], "integer": [], "printf": [], "tensor": [], "calls": [], "debug": ["-G"], "cub-scan": [], "thrust": [],
-            "cub-sort": []}
+            "cub-sort": [], "cusparse": ["-lcusparse"]}
+CLIENTS = ["cupy-sort", "cupy-fft", "xgboost", "jax"]
 ARCHITECTURE = "arch=compute_80,code=compute_80"
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -49,26 +52,27 @@ def wait_for_all():
         pass
 
 
-def run(build, program):
+def run(build, command):
     """Wall and processor seconds of one run."""
     with tempfile.TemporaryDirectory() as cache:
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        r = subprocess.run([f"{build}/cli/vcuda", "run", "--backend", "cpu", "--", program], env=dict(os.environ, VCUDA_CACHE=cache),
+        r = subprocess.run([f"{build}/cli/vcuda", "run", "--backend", "cpu", "--", *command],
+                           env=dict(os.environ, VCUDA_CACHE=cache, CUPY_CACHE_DIR=f"{cache}/cupy", JAX_ENABLE_COMPILATION_CACHE="0"),
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         wall = time.monotonic() - start
         wait_for_all()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if r.returncode:
-        sys.exit(f"{program} with {build} ended with {r.returncode}:\n{r.stderr}")
+        sys.exit(f"{command} with {build} ended with {r.returncode}:\n{r.stderr}")
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure(options, name, program):
+def measure(options, name, command):
     """Of each build: medians of the rounds, which the builds run in turns."""
     runs = {build: [] for build in options.builds}
     for _ in range(options.rounds):
         for build in options.builds:
-            runs[build].append(run(build, program))
+            runs[build].append(run(build, command))
     return {"program": name, "builds": [{"build": build, "wall": statistics.median(w for w, _ in r), "processor": statistics.median(p for _, p in r),
                                          "runs": r} for build, r in runs.items()]}
 
@@ -104,22 +108,24 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("builds", nargs="+", metavar="BUILD", help="a build folder; one or two")
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--programs", default=",".join(PROGRAMS), help="by default " + ",".join(PROGRAMS))
+    p.add_argument("--programs", help=f"by default {','.join(PROGRAMS)}, and with --python {','.join(CLIENTS)}")
+    p.add_argument("--python")
     p.add_argument("--folder", type=pathlib.Path)
     p.add_argument("--nvcc", default="nvcc")
     p.add_argument("--json", help="a file for all figures")
     options = p.parse_args()
-    names = options.programs.split(",")
-    unknown = [n for n in names if n not in PROGRAMS]
+    known = [*PROGRAMS, *(CLIENTS if options.python else [])]
+    names = options.programs.split(",") if options.programs else known
+    unknown = [n for n in names if n not in known]
     if len(options.builds) > 2 or unknown or options.rounds < 1:
         p.error(f"there is no program {unknown[0]}" if unknown else "give one build or two, and at least one round")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = options.folder or pathlib.Path(options.builds[-1]) / "bench-compile"
-    programs = {n: build_program(options.nvcc, folder, n) for n in names}
+    commands = {n: [options.python, SOURCE / "clients.py", n] if n in CLIENTS else [build_program(options.nvcc, folder, n)] for n in names}
     print_head(len(options.builds))
     rows = []
-    for name, program in programs.items():
-        rows.append(measure(options, name, program))
+    for name, command in commands.items():
+        rows.append(measure(options, name, command))
         print_row(rows[-1])
     print_means(rows)
     if options.json:
