@@ -50,7 +50,7 @@ static void *relay(void *data)
 	return NULL;
 }
 
-/* Standard error of this process, for whoever starts a daemon now. */
+/* Replaces the standard error of this process, which a daemon that is started now gets. */
 static bool redirect(struct cli_check *c, int to)
 {
 	c->terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);

@@ -16,7 +16,7 @@
 
 #define CLI_FAILED 125
 
-/* Where the parts are: in the build tree that this program lies in, or in its installation. The variable named
+/* Where the parts are: in the build tree of this program, or in its installation. The named variable
  * overrides. */
 struct cli_paths {
 	char self[PATH_MAX];      /* this program, without a symbolic link; "": not known */

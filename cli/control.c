@@ -166,7 +166,7 @@ static bool visit(struct control_daemons *found, const char *path)
 			    unlink(path) ? strerror(errno) : "removed");
 		return true;
 	}
-	/* It ended meanwhile. */
+	/* The daemon has ended meanwhile. */
 	if (fd == -ENOENT)
 		return true;
 	if (fd < 0) {

@@ -20,7 +20,7 @@
 
 /*
  * Asks without disturbing: the daemon's socket keeps message bounds, and a connection of another type is refused as
- * such where somebody listens, while a socket file that nobody listens on refuses everything.
+ * such where a process listens, while a socket file without a listener refuses everything.
  */
 bool cli_is_listening(const char *path)
 {
@@ -92,8 +92,8 @@ static bool is_guest(void)
 }
 
 /*
- * In the child. What our own libraries are found by reaches the worker only where it is to lend on what this guest has:
- * it takes our libcuda.so.1 for the driver then.
+ * In the child. The variables that lead to our own libraries reach the worker only in a guest that lends its device on:
+ * there the worker takes our libcuda.so.1 for the driver.
  */
 static void exec_daemon(const struct cli_daemon *d, const struct cli_paths *paths, const char *backend, bool computes,
 			const char *sandbox, int ready, pid_t parent)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `vcuda run` must know of a program before it starts it. */
+/* Facts about a program's file that `vcuda run` needs before it starts the program. */
 #include "cli.h"
 
 #include <elf.h>
@@ -52,7 +52,7 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 	return offset <= INT64_MAX && pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* What the loader is told of a program. */
+/* The dynamic section of a program, which the loader reads. */
 struct dynamic {
 	bool rpath, runpath;
 	uint64_t names, runpath_at; /* the names' address, and where among them DT_RUNPATH's is */

@@ -214,7 +214,7 @@ static void record_ranges(const struct cli_paths *paths)
 
 /*
  * PyTorch's libraries have a DT_RPATH to NVIDIA's libcupti. Ours must be loaded before, which costs each process 0.1
- * ms. What else is to be preloaded comes first: some libraries insist on that.
+ * ms. Other libraries that are to be preloaded come first: some insist on that.
  */
 static bool wants_profilers(const struct run *r)
 {
@@ -256,8 +256,8 @@ static void set_environment(const struct run *r)
 	prepend("LD_LIBRARY_PATH", r->paths->guest_lib);
 	append_math(r);
 	/*
-	 * DT_RPATH comes before LD_LIBRARY_PATH. What is loaded already under the same name comes before both, so a
-	 * program that has one gets our libraries loaded first; others are spared it, as their children are.
+	 * DT_RPATH comes before LD_LIBRARY_PATH. A library that is loaded already under the same name comes before
+	 * both, so a program with DT_RPATH gets our libraries preloaded. Other programs and their children do not.
 	 */
 	if (cli_has_rpath(r->file))
 		cli_each_library(r->paths, preload);

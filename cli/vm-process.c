@@ -214,11 +214,11 @@ static bool start_virtiofsd(struct vm *vm, enum vm_process process, const char *
 {
 	const char *folder = writable(vm, process);
 	char socket_path[128], shared[VM_PATH + 128];
-	char *argv[] = {vm->parts.virtiofsd, "--socket-path", socket_path, "--shared-dir", shared,
-			"--no-announce-submounts", "--cache", "auto", "--log-level", "error", "--sandbox",
-			(char *)vm->share.sandbox,
-			/* A device node would be this machine's device, for whoever comes by it there. */
-			folder ? "--modcaps=-mknod" : "--readonly", NULL};
+	char *argv[] = {
+		vm->parts.virtiofsd, "--socket-path", socket_path, "--shared-dir", shared, "--no-announce-submounts",
+		"--cache", "auto", "--log-level", "error", "--sandbox", (char *)vm->share.sandbox,
+		/* A device node in the folder would be this machine's device, for any process of this machine. */
+		folder ? "--modcaps=-mknod" : "--readonly", NULL};
 
 	snprintf(socket_path, sizeof(socket_path), "%s/%s", vm->directory, socket_name);
 	if (vm->options->unprivileged)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the guest is to run: a shell script with the directory, the environment and the arguments, as a cpio archive
+ * The guest's program: a shell script with the directory, the environment and the arguments, as a cpio archive
  * behind the initramfs. The kernel unpacks archives that follow one another.
  */
 #include <errno.h>
@@ -19,7 +19,9 @@
 
 extern char **environ;
 
-/* They name things of the host that the guest has not, or would change what the loader and shells do. "*": any ending.
+/*
+ * Variables that name things of the host that the guest lacks, or that change what the loader and shells do. "*": any
+ * ending.
  */
 static const char *const dropped[] = {
 	"VCUDA_*",       "LD_AUDIT", "LD_LIBRARY_PATH", "BASH_ENV",        "BASH_FUNC_*", "ENV",
@@ -28,7 +30,7 @@ static const char *const dropped[] = {
 	"PWD",           "OLDPWD",
 };
 
-/* What the guest's libraries are to print is the same there as here. */
+/* Variables of messages have the same values in the guest as here. */
 static const char *const passed_on[] = {"VCUDA_PROGRESS", "VCUDA_TRACE", "VCUDA_STATS"};
 
 static bool is_dropped(const char *entry)

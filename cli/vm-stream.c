@@ -18,7 +18,7 @@ static void stream_write(struct vm_stream *stream, size_t length)
 		if (written >= 0)
 			done += (size_t)written;
 		else if (errno != EINTR && errno != EAGAIN)
-			stream->to = -1; /* nobody reads it any more; the program may go on */
+			stream->to = -1; /* no process reads it any more; the program may go on */
 	}
 	memmove(stream->buffer, stream->buffer + length, stream->held - length);
 	stream->held -= length;

@@ -19,7 +19,7 @@ bool vm_terminal_is_ours(void)
 	if (!isatty(STDIN_FILENO))
 		return false;
 	foreground = tcgetpgrp(STDIN_FILENO);
-	/* None: it is not this session's terminal, and stops nobody. */
+	/* None: it is not this session's terminal, and stops no process. */
 	return foreground < 0 || foreground == getpgrp();
 }
 

@@ -356,8 +356,8 @@ static int vm_run(int argc, char **argv)
 {
 	struct vm_options options;
 	struct vm vm = {.options = &options, .initrd = -1};
-	/* Those behind SIGCHLD are of a terminal. A process in the background may set its terminal while SIGTTOU is
-	 * blocked. */
+	/* The signals behind SIGCHLD are of a terminal. A process in the background may set its terminal while SIGTTOU
+	 * is blocked. */
 	static const int watch[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH, SIGCONT};
 	int status = vm_options_parse(argc, argv, &options), signals;
 	sigset_t watched, before;

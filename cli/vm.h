@@ -44,7 +44,7 @@ struct vm_options {
 	char **program;           /* ends with NULL */
 };
 
-/* What the scripts found or made. */
+/* The files that the scripts found or made. */
 struct vm_parts {
 	char qemu[VM_PATH], virtiofsd[VM_PATH], kernel[VM_PATH], initramfs[VM_PATH], daemon[VM_PATH];
 };

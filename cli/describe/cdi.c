@@ -145,7 +145,7 @@ static int parse(struct generate *g, int argc, char **argv)
 
 /* ---- the devices of the daemon ---- */
 
-/* Their UUIDs; -1 with a message if they cannot be listed. */
+/* Sets the devices' UUIDs. Returns their number; -1 with a message if they cannot be listed. */
 static int list_devices(const struct generate *g, char uuids[MAX_DEVICES][96])
 {
 	unsigned int count = 0;

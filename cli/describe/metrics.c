@@ -288,7 +288,7 @@ static int listen_loopback(unsigned int port)
 	return -1;
 }
 
-/* A socket on which nobody listens any more is replaced. *own: the new one. */
+/* Replaces a socket without a listener. *own: the new one. */
 static int listen_path(const char *path, struct stat *own)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -342,7 +342,7 @@ static int serve_all(const char *where, const char *control)
 		cli_message("metrics: --listen %s: %s", where, strerror(errno));
 		return CLI_FAILED;
 	}
-	/* They are let in while nothing is answered, so that none comes between the question and the wait. */
+	/* Signals are let in only during the wait, so that none is lost between the check and the wait. */
 	sigprocmask(SIG_SETMASK, NULL, &waiting);
 	for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++) {
 		sigaction(*s, &action, NULL);

@@ -69,7 +69,7 @@ struct smi_process {
 	char name[256];
 };
 
-/* What a figure is of. */
+/* The subject of a figure: a device, and a process where there is one. */
 struct smi_subject {
 	nvmlDevice_t device;
 	unsigned int index;
@@ -86,7 +86,7 @@ const struct smi_field *smi_field_find(const char *name);
 const struct smi_field *smi_app_field_find(const char *name);
 void smi_fields_print(FILE *out);
 
-/* Those that compute on a device; the caller frees them. */
+/* The processes that compute on a device; the caller frees the list. */
 unsigned int smi_processes(nvmlDevice_t device, struct smi_process **processes);
 
 /* smi-table.c, smi-query.c: of device `only`, or all if it is negative. */

@@ -17,7 +17,7 @@
 #define PTX_NO_INSTR UINT32_MAX
 
 /*
- * Of a kernel with all that it calls. Measured, of 193,724 instructions: quick code of both versions takes 77 s and 3.5 GB.
+ * The limit of a kernel with all that it calls. Measured with 193,724 instructions: quick code of both versions takes 77 s and 3.5 GB.
  */
 #define PTX_MOST_INSTRUCTIONS 196608
 /* From here on functions stand in it once, see ptx-outline.c. */
@@ -96,7 +96,7 @@ struct ptx_body {
 	uint32_t block_count, block_room;
 	uint32_t choices; /* targets of all brx.idx */
 	uint64_t local_bytes;         /* of each thread: the kernel's own, then the stack of its calls */
-	struct ptx_routine *routines; /* what stands once and is called, then the kernel; see ptx-inline.h */
+	struct ptx_routine *routines; /* functions that are called, each once, then the kernel; see ptx-inline.h */
 	uint32_t routine_count;
 	uint8_t *called;        /* per function of the module: enum ptx_called, of calls by name */
 	uint32_t *subroutine;   /* per function: which routine it is then */
@@ -109,8 +109,8 @@ struct ptx_body {
 	uint64_t *warp_loop_saved;  /* what they keep then */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
-	 * Of the registers while all lanes run together, and while some wait: a register that waiting lanes may still
-	 * need when others write it (`blend`) has no shape then.
+	 * The registers' shapes while all lanes run together, and while some wait: a register that waiting lanes may
+	 * still need when others write it (`blend`) has no shape then.
 	 */
 	struct ptx_shape *shapes, *masked_shapes;
 	uint64_t *blend;
@@ -121,7 +121,7 @@ struct ptx_body {
 };
 
 #define PTX_BIT(set, n) ((set)[(n) >> 6] >> ((n)&63) & 1)
-/* Of registers that may be live between blocks: is it one of these and in the set? */
+/* Whether a register may be live between blocks and is in the set. */
 #define PTX_HELD(body, set, n) ((uint32_t)(n) < (body)->boundary_count && PTX_BIT(set, n))
 #define PTX_SET(set, n) ((set)[(n) >> 6] |= 1ull << ((n)&63))
 

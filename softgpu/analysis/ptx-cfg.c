@@ -28,9 +28,9 @@ static bool sees_others(const struct ptx_instr *i)
 }
 
 /*
- * Could another block that runs at the same time tell? Without any of these a program has no order to rely on. Of the
- * names that are small grammars, all that do more than compute and exchange between lanes: copies that are done
- * asynchronously, barriers in memory, the control of grids. Of surfaces, all accesses.
+ * Whether another block that runs at the same time may see the instruction's effect or order. A program without such
+ * instructions has no order to rely on. Among instructions with grammars of their own these are asynchronous copies,
+ * barriers in memory and the control of grids, and for surfaces all accesses.
  */
 static bool speaks_to_others(const struct ptx_instr *i)
 {
@@ -57,7 +57,7 @@ static bool ends_block(const struct ptx_instr *i)
 	return i->op->flags & (PTX_F_BRANCH | PTX_F_EXIT | PTX_F_RET);
 }
 
-/* An effect under a guard stands alone, behind a branch on the guard. */
+/* An effect under a guard is in a block of its own, behind a branch on the guard. */
 static bool is_guarded_effect(const struct ptx_instr *i)
 {
 	return i->guard >= 0 && (i->op->flags & PTX_F_EFFECT);
@@ -494,7 +494,7 @@ static bool post_dominators(struct ptx_body *body)
 	return true;
 }
 
-/* Loops are contiguous: whoever branches back closes one. */
+/* Loops are contiguous: a branch back closes one. */
 static void mark_waits(struct ptx_body *body)
 {
 	for (uint32_t n = 0; n < body->block_count; n++) {

@@ -506,7 +506,7 @@ static const struct ptx_symbol *formal_symbol(const struct ptx_routine *r, uint3
 	return n < r->fn->ret_count ? r->fn->rets[n] : r->fn->params[n - r->fn->ret_count];
 }
 
-/* Those of subroutines are there before any of their calls is. */
+/* The formals of subroutines are made before any of their calls. */
 static bool make_formals(struct ptx_body *body, struct ptx_routine *r)
 {
 	struct frame f = {.fn = r->fn, .routine = r};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two passes share that make one list of instructions of a kernel and all that it calls. */
+/* Declarations that two passes share: they make one list of the instructions of a kernel and all that it calls. */
 #ifndef VCUDA_BACKEND_CPU_PTX_INLINE_H
 #define VCUDA_BACKEND_CPU_PTX_INLINE_H
 
@@ -26,17 +26,17 @@ struct ptx_instance {
 	bool placed;
 };
 
-/* What a call by name of a function becomes that is not recursive. */
+/* The forms of a call by name of a function that is not recursive. */
 enum ptx_called {
 	PTX_CALL_NONE,   /* the function's instructions */
 	PTX_CALL_FRAME,  /* a real call: it needs the stack, or what it calls does */
-	PTX_CALL_BRANCH, /* a branch to the one place where it stands, as a subroutine */
+	PTX_CALL_BRANCH, /* a branch to the only copy of its instructions, as a subroutine */
 };
 
 /*
- * A function that stands once, with all that is inlined into it; or the kernel. It is called for real, with a frame of
- * its own for each call; or it is a subroutine: nobody calls it before it has returned, so that its variables and its
- * parameters have one place each, registers if possible, and a call is a branch there and one back.
+ * A function whose instructions are there once, with all that is inlined into it; or the kernel. Either each call has a
+ * frame of its own; or the function is a subroutine: no call of it begins before the last one has returned, so its
+ * variables and parameters have one place each, registers if possible, and a call is a branch there and one back.
  */
 struct ptx_routine {
 	const struct ptx_symbol *symbol; /* NULL: the kernel */
@@ -86,7 +86,7 @@ bool ptx_body_outline(struct ptx_body *body);
 /* ---- ptx-subroutine.c ---- */
 /* Which of the parameters that are passed to subroutines have to be in memory. */
 void ptx_check_passed(struct ptx_body *body);
-/* What a call of a subroutine becomes first: moves of its arguments, the call, moves of its results. */
+/* Replaces a call of a subroutine by moves of its arguments, the call, and moves of its results. */
 bool ptx_rewrite_branch_call(struct ptx_body *body, const struct ptx_instr *i);
 /* And the call itself in the end: `number` is a register for which subroutine is meant. */
 struct ptx_gate {

@@ -59,7 +59,7 @@ static struct ptx_along product_of(const struct ptx_body *body, const struct ptx
 	return sum;
 }
 
-/* What depends on nothing that changes does not change. */
+/* The result of an instruction changes along a loop only if an operand does. */
 static struct ptx_along result_of_any(const struct ptx_body *body, const struct ptx_instr *i)
 {
 	struct ptx_along all = same;

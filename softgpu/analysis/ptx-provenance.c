@@ -2,8 +2,8 @@
 /*
  * Which parameter of the kernel an address comes from, for code of one lane. Nearly all lie in the allocation that the
  * parameter points into. Its range is looked up when a launch begins and does not change while the code runs, so that
- * all accesses of one provenance share it, and LLVM works out once what an index may be. Nothing depends on the guess
- * but time: what lies elsewhere is checked as if there were no provenance.
+ * all accesses of one provenance share it, and LLVM works out once what an index may be. A wrong guess
+ * costs time only: an address elsewhere is checked as if there were no provenance.
  */
 #include "analysis/ptx-body.h"
 
@@ -93,7 +93,8 @@ static unsigned operand_zeros(const struct ptx_body *body, const struct ptx_oper
 	if (o->kind != PTX_OP_REG || o->reg < 0 || o->negate || o->minus || o->select)
 		return 0;
 	origin = &body->origins[o->reg];
-	/* what nobody writes is 0; of an address only the distance is known, and only a distance follows from it */
+	/* a register that is never written is 0; only the distance of an address is known, and only a distance follows
+	 */
 	if (origin->kind == PTX_ORIGIN_NOTHING)
 		return 64;
 	return origin->kind == PTX_ORIGIN_NUMBER || (origin->kind == PTX_ORIGIN_ROOTED && kind == PTX_ORIGIN_ROOTED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where lanes that name one another could miss each other. Of the lanes of a masked version those in the lowest block
- * run first, so lanes mostly are together again where their ways meet, and a shuffle finds all of them. Not so in a
+ * Shuffles whose lanes could miss one another. In a masked version the lanes in the lowest block run first, so lanes
+ * mostly are together again where their ways meet, and a shuffle finds all of them. Not so in a
  * loop that is left, and gone round, from a block in its middle:
  *
  *	loop:	if (a) { ...; continue; }

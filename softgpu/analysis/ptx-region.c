@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Most registers of a compiler's code are written and read within one block. Of a large kernel these get the last
- * numbers, so that sets of what is live between blocks need not have places for them: their size times that of the
+ * Most registers of a compiler's code are written and read within one block. In a large kernel these get the last
+ * numbers, so that sets of registers that are live between blocks have no places for them: their size times that of the
  * kernel is what the analysis of it takes.
  */
 #include <string.h>

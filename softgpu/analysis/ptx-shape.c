@@ -508,8 +508,9 @@ static bool shapes_together(struct ptx_body *body)
 }
 
 /*
- * Any lanes may be apart, so all that one block passes to another is blended. What stays within a block is written
- * there before it is read: blended, it would live everywhere, and the code would be a hundred times as large.
+ * Any lanes may be apart, so all that one block passes to another is blended. A register that stays
+ * within a block is written there before it is read: blended, it would be live everywhere, and the code a hundred
+ * times as large.
  */
 static void blend_all(struct ptx_body *body)
 {

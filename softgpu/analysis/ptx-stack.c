@@ -14,7 +14,7 @@
 
 #include "analysis/ptx-inline.h"
 
-/* Of a thread that may call itself any number of times; of a GPU's 512 KiB of local memory. */
+/* The stack of a thread whose functions are recursive: half of a GPU's 512 KiB of local memory. */
 #define STACK_BYTES (256u << 10)
 
 #define ALIGN 16

@@ -74,7 +74,7 @@ static uint32_t find_access(const struct ptx_body *body, uint32_t header, uint32
 
 /* ---- loops that look again ---- */
 
-/* Who waits in a loop has little to do there. */
+/* A loop that waits has few instructions. */
 #define FEW 64
 
 static bool is_defined_in(const struct ptx_body *body, uint32_t header, uint32_t latch, int32_t reg)

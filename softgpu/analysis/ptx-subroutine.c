@@ -234,7 +234,7 @@ static bool append_leave(struct ptx_body *body, const struct ptx_routine *r)
 	for (uint32_t n = 0; n < r->back_count; n++)
 		keys[n] = n;
 	body->labels[r->leave] = body->instr_count;
-	/* nobody calls it: nobody gets there either */
+	/* a subroutine without calls is never reached */
 	return ptx_append_choice(body, &like, r->back, keys, r->backs, r->back_count,
 				 r->back_count ? PTX_NO_LABEL : r->leave);
 }

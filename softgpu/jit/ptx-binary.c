@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernel.h promises about kernels: their binaries, one for each block shape, made when they are first asked for.
- * Compiling holds no lock: who wants what another thread is making waits for that, and nobody for anything else.
+ * The kernels of kernel.h: their binaries, one for each block shape, made at the first launch with it. Compiling holds
+ * no lock: a thread waits only for a binary that it needs and that another thread makes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -87,7 +87,7 @@ static bool optimise(struct lower *l, LLVMTargetMachineRef machine, bool quick, 
 	return ok;
 }
 
-/* What LLVM says while it makes machine code. */
+/* LLVM's messages while it makes machine code. */
 struct messages {
 	struct ptx_error *error;
 	uint64_t frame_bytes; /* of all functions, all spilled registers included */

@@ -116,7 +116,7 @@ static bool define_functions(struct ptx_jit *jit, struct ptx_error *error)
 							       LLVMOrcAbsoluteSymbols(pairs, FUNCTION_COUNT)));
 }
 
-/* It only links: without the processor's features, which take longer to find out than all the rest. */
+/* The linker needs no features of the processor, which take longer to find than all the rest. */
 static LLVMOrcLLJITBuilderRef plain_builder(void)
 {
 	LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();

@@ -14,7 +14,7 @@
  */
 #define MANY_INSTRUCTIONS 300
 #define SCALAR_INSTRUCTIONS 32
-/* What has more than this stays quick: nobody should hold the background thread for minutes. */
+/* A larger kernel stays quick, so that it does not keep the background thread busy for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
 /* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
 #define OPTIMISED_CHOICES 192

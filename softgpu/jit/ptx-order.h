@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process that compiles gets and answers: an order, the file of a module, and a result. Both processes are of
- * one build, so that all is in the form that memory has.
+ * Messages with a compile process: an order, the file of a module, and a result. Both processes are of one build, so
+ * messages are structures as memory has them.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_ORDER_H
 #define VCUDA_BACKEND_CPU_PTX_ORDER_H

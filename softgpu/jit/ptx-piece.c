@@ -44,7 +44,7 @@ const void *ptx_piece_object(const struct ptx_piece *p)
 	return object_of(p);
 }
 
-/* What is the same for all versions of the kernel for this block shape. */
+/* Sets the members that all versions of the kernel for this block shape share. */
 static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 {
 	const struct ptx_body *body = &plan->body;

@@ -7,7 +7,7 @@
 #include "jit/ptx-make.h"
 #include "front/ptx-source.h"
 
-/* What a GPU has. */
+/* The local memory of a GPU's thread, in bytes. */
 #define MAX_LOCAL (512u << 10)
 
 static bool analyse(struct ptx_body *body, unsigned *lanes, bool *scalar)

@@ -22,7 +22,7 @@ static void forget_last(void)
 
 /* ---- the file of a module ---- */
 
-/* What is left of the file. */
+/* The part of the file that has not been read yet. */
 struct rest {
 	const char *at;
 	size_t bytes;

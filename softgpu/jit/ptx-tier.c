@@ -79,7 +79,7 @@ static void improve(struct ptx_binary *b, bool masked)
 	ptx_module_put(module);
 }
 
-/* What a kernel that is launched soon waits for. */
+/* Makes the key of the compiler and a spare linker, which the first launch needs. */
 static void prepare(void)
 {
 	ptx_key_start();
@@ -87,9 +87,9 @@ static void prepare(void)
 }
 
 /*
- * LLVM's own data goes when the process ends: a thread that still compiles must not see that. What is registered last
- * is called first, and LLVM makes some of its data, and registers what ends it, when it first needs it: hence again and
- * again.
+ * LLVM frees its own data when the process ends, and a thread that still compiles must not see that. Functions of
+ * on_exit() run in the reverse order of their registration, and LLVM registers its own when it first needs the data:
+ * hence this function is registered again after each job.
  */
 static void end(int status, void *unused)
 {

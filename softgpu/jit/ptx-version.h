@@ -14,9 +14,8 @@ struct ptx_times {
 
 /*
  * Makes one version. With `choose`, a version that would take long is made quick, and *version says so; without it, one
- * that would take far too long is refused. `describe`:
- * also fills in what stands in the binary about every version, which must not run yet. `code` is for
- * ptx_binary_publish().
+ * that would take far too long is refused. `describe`: also sets the members of the binary that all versions share; no
+ * version may run yet. `code` is for ptx_binary_publish().
  */
 enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *version, bool choose, bool describe,
 				 struct ptx_machine_code **code, struct ptx_error *error);
@@ -30,7 +29,7 @@ struct ptx_binary *ptx_binary_new(struct ptx_kernel *kernel, const uint32_t bloc
 /* Puts a binary with this first code in the place of a scalar one. From any thread. */
 void ptx_binary_replace(struct ptx_binary *scalar, struct ptx_binary *better, struct ptx_machine_code *code);
 
-/* Puts a version in its place. The caller holds the module's lock, or nobody else knows the binary yet. */
+/* Puts a version in its place. The caller holds the module's lock, or no other thread knows the binary yet. */
 void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);
 
 #endif

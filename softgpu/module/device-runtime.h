@@ -3,7 +3,7 @@
 #ifndef VCUDA_CPU_DEVICE_RUNTIME_H
 #define VCUDA_CPU_DEVICE_RUNTIME_H
 
-/* Where this stands in a program it is to be linked with softgpu_device_runtime. */
+/* A program whose text has this is linked with softgpu_device_runtime. */
 #define SOFTGPU_DEVICE_RUNTIME_PREFIX "__cuda_syscall_CGS_"
 
 extern const char softgpu_device_runtime[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels do wrong: the error that it is, and the line in the log. */
+/* Faults of kernels: the error of each, and its line in the log. */
 #ifndef VCUDA_CPU_FAULT_H
 #define VCUDA_CPU_FAULT_H
 
@@ -19,8 +19,8 @@ void softgpu_fault_report(const char *kernel, const struct ptx_fault *fault);
 bool softgpu_fault_is_known(const bool *warned, uint64_t view, uint64_t address, uint64_t bytes, bool write);
 
 /*
- * What becomes of an access that is not allowed, by VCUDA_CPU_BOUNDS. `*warned` is the kernel's: the first one that
- * passes is logged. Without the lock; any thread.
+ * Decides by VCUDA_CPU_BOUNDS what follows from an access that is not allowed. `*warned` is the kernel's: the first one
+ * that passes is logged. Without the lock; any thread.
  */
 enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, const char *kernel, const struct ptx_fault *fault,
 				   bool *warned);

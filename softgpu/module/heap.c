@@ -16,7 +16,7 @@
 #define LISTS 256
 #define NONE UINT32_MAX
 
-/* Of a unit: that a block begins with it, or that a free one ends with it. */
+/* Marks of a unit: a free or used block begins with it, or a free block ends with it. */
 enum { BLOCK_FREE = 1, BLOCK_USED = 2, BLOCK_FREE_END = 4 };
 
 struct softgpu_heap {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels' malloc() and free() take memory from: a piece of device memory for each context, made when its limit is
- * set or a kernel that uses it is first launched. It keeps what kernels leave in it until the context ends.
+ * The heap of kernels' malloc() and free(): a piece of device memory for each context, made when its limit is
+ * set or a kernel that uses it is first launched. Blocks that kernels do not free stay until the context ends.
  */
 #ifndef VCUDA_CPU_HEAP_H
 #define VCUDA_CPU_HEAP_H

@@ -17,7 +17,7 @@
 #include "ptx/ptx-dialect.h"
 #include "common/log.h"
 
-/* Of PTX in one image. NVIDIA's largest libraries stay far below it. */
+/* The limit of PTX text in one image. NVIDIA's largest libraries have far less. */
 #define MAX_BYTES (256u << 20)
 #define WRAPPER_MAGIC 0x466243b1u
 
@@ -29,7 +29,7 @@ __attribute__((visibility("default"))) void vcuda_cpu_set_image_bound(size_t byt
 	image_bound = bytes;
 }
 
-/* What a container holds, for messages and to choose. */
+/* The entries of a container, for messages and to choose. */
 struct survey {
 	struct fatbin_entry best;
 	bool found, elf, other;
@@ -73,8 +73,8 @@ static void survey_ptx(struct survey *s, const struct fatbin_entry *entry)
 }
 
 /*
- * Libraries have machine code for each device, and PTX for the newest only. Where a driver takes machine code, the PTX
- * for the next newer device stands in for it.
+ * Libraries have machine code for each device, and PTX for the newest only. Where a driver takes machine code, the
+ * software GPU takes the PTX for the next newer device.
  */
 static void let_stand_in(struct survey *s)
 {
@@ -231,7 +231,7 @@ static CUresult read_text(const char *text, size_t bound, struct softgpu_image *
 	return CUDA_SUCCESS;
 }
 
-/* What the device runtime library calls, if the program was linked with it. */
+/* Adds the functions that the device runtime library calls, if the program was linked with it. */
 static CUresult add_device_runtime(struct softgpu_image *image)
 {
 	unsigned int n = image->count;

@@ -20,7 +20,7 @@ struct softgpu_image {
 		char *text; /* NUL-terminated */
 		size_t length;
 		bool beside_machine_code; /* a driver takes that, and does not look at this text */
-		bool for_machine_code;    /* it is for a newer device, and stands in for machine code for this one */
+		bool for_machine_code;    /* it is for a newer device, in the place of machine code for this one */
 	} part[SOFTGPU_IMAGE_TEXTS];
 };
 

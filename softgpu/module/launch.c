@@ -44,7 +44,7 @@ struct shape {
 	bool cooperative;
 };
 
-/* What the blocks of a cooperative launch meet in: a count, 4 bytes from the start. */
+/* The workspace of a cooperative launch, where its blocks meet: a count, 4 bytes from the start. */
 #define WORKSPACE_BYTES 64
 
 static bool launch_start(struct softgpu_op *op)
@@ -233,7 +233,7 @@ static bool claim(void *owner, uint64_t *index)
 	return softgpu_op_claim(&((struct launch *)owner)->op, index);
 }
 
-/* What it waits for may be another kernel, or a copy, for which no thread is left. */
+/* The launch may wait for another kernel, or a copy, for which no thread is left. */
 static uint64_t stalled(void *owner)
 {
 	uint64_t rest;
@@ -264,8 +264,8 @@ static uint32_t most_waiting(const struct launch *l, uint64_t occupancy)
 }
 
 /*
- * Blocks that may wait for one another are claimed one by one, by whoever has a turn for them. Those of a cooperative
- * launch are all started; of others, as many as most_waiting() says.
+ * Threads claim blocks that may wait for one another one by one, when they have room for one more. All blocks of a
+ * cooperative launch are started; of other launches, as many as most_waiting() says.
  */
 static void let_wait(struct launch *l, const struct CUfunc_st *f, const struct shape *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's linker. What is added becomes a list of fatbin containers behind one without code, which is how code
- * arrives that no device linker has seen: it is linked when it is loaded. The container without code has the bound of
+ * The driver's linker. Added inputs become a list of fatbin containers behind one without code. Code that no device
+ * linker has seen arrives in this form, and is linked when it is loaded. The container without code has the bound of
  * the options; the texts stay what they are. Each part is read when it is added and all of them
  * once more when the link is complete, so that errors show where a program looks for them; what no part defines shows
  * then, or when it is used. The result is a container of its own, which the guest's library knows (image.c there).
@@ -87,7 +87,7 @@ static CUresult append(void *link, const void *data, size_t bytes)
 	struct link *l = link;
 	char *bigger;
 
-	/* It is copied, because a worker may not move its mappings. */
+	/* The list is copied, because a worker may not move its mappings. */
 	if (bytes > MAX_BYTES - l->bytes || !softgpu_host_room(l->bytes + bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bigger = realloc(l->data, l->bytes + bytes);
@@ -151,7 +151,7 @@ static void finish_heads(struct link *l)
 							       "-maxrregcount=%u", l->max_registers);
 }
 
-/* What NVRTC gives for machine code where nothing runs that (the guest's compute-cache.c). */
+/* Whether these are the bytes that NVRTC gives in the place of machine code (the guest's compute-cache.c). */
 static bool is_text(const char *data, size_t bytes)
 {
 	for (size_t n = 0; n < bytes && n < 4; n++)
@@ -183,7 +183,7 @@ static CUresult append_part(struct link *l, CUjitInputType type, const void *dat
 	}
 }
 
-/* Reads each text by itself. What it does not define others may. */
+/* Reads each text by itself. Other texts may define the symbols that it lacks. */
 static CUresult check_texts(const struct softgpu_image *image, const char *name)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -202,7 +202,7 @@ static CUresult check_texts(const struct softgpu_image *image, const char *name)
 	return result;
 }
 
-/* What was added from an offset on. A library, which was not made for this device, may have nothing for it. */
+/* Checks the containers from an offset on. A library may have nothing for this device. */
 static CUresult check(const struct link *l, size_t from, CUjitInputType type, const char *name)
 {
 	bool optional = type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;

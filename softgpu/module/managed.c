@@ -10,7 +10,7 @@
 #include "module/module.h"
 #include "device/registry.h"
 
-/* Its places are whole pages, of which the first byte is the variable's first. */
+/* A variable has whole pages; its first byte is theirs. */
 #define MOST_ALIGNED 4096
 
 static const struct ptx_variable *variable_of(const struct softgpu_program *program, const struct softgpu_managed_variable *v)
@@ -175,7 +175,7 @@ static CUresult place(void *owner, uint32_t index, uint64_t address, size_t byte
 		result = softgpu_module_complete(owner);
 	if (result == CUDA_SUCCESS)
 		return result;
-	/* It was not given: the caller is free to unmap it. Nothing could start meanwhile, with the lock held. */
+	/* The memory was not given: the caller may unmap it. With the lock held no work could start meanwhile. */
 	softgpu_range_remove(address);
 	managed->variables[index].address = 0;
 	managed->placed--;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * __managed__ variables: they lie in host memory, at one address for the program and for kernels. The caller of the
+ * __managed__ variables: they are in host memory, at one address for the program and for kernels. The caller of the
  * back end gives that memory, because it alone knows where both sides can have it (backend.h: managedCount,
  * managedBytes, managedPlace, managedDrop). So a module or a library with such variables cannot be used when it is
  * loaded, but once each has its place:
  *
  * - a place is given once, and has the variable's initial value from then on;
- * - whoever gave it takes it back with managedDrop, at any time: kernels that still use the variable then fault;
+ * - the caller that gave it takes it back with managedDrop, at any time: kernels that still use the variable then fault;
  * - a library's variables are the same ones in each context that uses it. Where an initial value is the address of a
  *   variable that each context has for itself, that of the first one counts.
  *

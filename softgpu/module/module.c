@@ -38,7 +38,7 @@ static enum ptx_status link_parts(const struct softgpu_image *image, struct ptx_
 	return ptx_module_link(texts, image->count, module, error);
 }
 
-/* Of all programs together. */
+/* The bytes of the texts that all modules have loaded. */
 static _Atomic uint64_t loaded_bytes;
 
 static uint64_t text_bytes(const struct softgpu_image *image)
@@ -142,7 +142,7 @@ CUresult softgpu_program_names(const struct softgpu_program *program, uint32_t f
 	return CUDA_SUCCESS;
 }
 
-/* Gives the variables of a part memory. What was placed before a failure is found in `addresses` by its caller. */
+/* Gives the variables of a part memory. After a failure `addresses` has the variables that were placed. */
 static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t *addresses)
 {
 	const struct ptx_variable *variables;
@@ -170,7 +170,7 @@ static CUresult start_value(const struct ptx_variable *v, uint64_t address, bool
 	void *memory = (void *)(uintptr_t)address;
 	const struct softgpu_range *range = v->managed ? softgpu_host_find(address, true) : NULL;
 
-	/* Its memory may have been taken back. */
+	/* The variable's memory may have been taken back. */
 	if (v->managed)
 		return !*relocate || (range && range->size >= v->size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	*relocate = true;
