@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .alias: a second name of a function. Once all is parsed, the function stands wherever the name did. */
+/* .alias: a second name of a function. Once all is parsed, the function takes the place of the name. */
 #include "front/ptx-parse.h"
 
 static struct ptx_symbol *find_function(struct ptx_parser *p)

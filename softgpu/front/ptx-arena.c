@@ -109,7 +109,8 @@ void *ptx_grow(struct ptx_arena *arena, void **array, uint32_t *count, uint32_t 
 	return (char *)*array + (*count)++ * element;
 }
 
-/* Of a longer name in a message its ends: templates have names of kilobytes, behind which the reason would be lost. */
+/* A message has the two ends of a longer name: templates have names of kilobytes, behind which the reason would be
+ * lost. */
 #define NAME_BEGIN 60
 #define NAME_END 20
 

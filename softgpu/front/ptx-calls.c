@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may call whom in a module. A function whose address is used may be called by every call through a pointer; a
+ * The call graph of a module. A function whose address is used may be called by every call through a pointer; a
  * function that may call itself, through others or not, cannot be inlined.
  */
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "front/ptx-opcodes.h"
 
 /*
- * Addresses of functions: a mark that makes them nobody's memory, the module, the function. They are even numbers,
+ * The parts of a function's address: a mark that no memory's address has, the module, the function. Addresses are even,
  * because C++ keeps a flag in the lowest bit of a pointer to a member function.
  */
 #define FUNCTION_TAG (1ull << 56)
@@ -89,8 +89,7 @@ struct graph {
 	bool *gone;
 };
 
-/* The last node stands for all calls through pointers: whoever makes one leads to it, it leads to all that they reach.
- */
+/* The last node is all calls through pointers: their callers lead to it, and it leads to all functions they reach. */
 static uint32_t list_edges(const struct ptx_module *m, struct edge *edge)
 {
 	uint32_t count = 0, pointer = m->function_count;

@@ -6,14 +6,14 @@
 #include "front/ptx-facts.h"
 #include "front/ptx-key.h"
 
-/* What a device of 65536 registers gives each of 1024 threads. */
+/* The registers that each of 1024 threads has on a device of 65536. */
 #define MOST_REGISTERS 64
 #define ALL_REGISTERS 65536u
 #define WARP 32u
 /* More than any kernel can have. */
 #define MOST_BYTES (1ull << 40)
 
-/* About one body, in order of the texts. Of a function that no kernel is, static_shared is 0. */
+/* Facts about one body, in order of the texts. static_shared is 0 for functions that are no kernels. */
 struct fact {
 	uint64_t bytes, local_bytes, static_shared;
 	uint32_t lines;

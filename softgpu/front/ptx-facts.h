@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reading all bodies of a module's functions tells, and using some of its kernels takes: that the text is good is
- * told by there being facts. They are kept on the disk beside the machine code, by the text and the compiler's build.
- * What is there is not trusted: facts that are not of the text make reading it fail, now or when a body is needed.
+ * Facts about a module that take reading all bodies of its functions, and without which no kernel can be used. A text
+ * that has facts is good. Facts are kept on the disk beside the machine code, by the text and the compiler's build.
+ * Their contents are not trusted: facts of another text make reading fail, now or when a body is needed.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_FACTS_H
 #define VCUDA_BACKEND_CPU_PTX_FACTS_H
@@ -11,17 +11,17 @@
 
 struct ptx_facts;
 
-/* Of a module all of whose bodies were read. NULL: there is no memory. For free(). */
+/* The facts of a module all of whose bodies were read, for free(). NULL: there is no memory. */
 struct ptx_facts *ptx_facts_make(const struct ptx_module *module);
 
-/* What is kept of the text with this key; NULL: nothing. For free(). */
+/* The facts that the cache has of the text with this key, for free(); NULL: none. */
 struct ptx_facts *ptx_facts_load(const struct vcuda_cache_key *text);
 void ptx_facts_store(const struct ptx_facts *facts, const struct vcuda_cache_key *text);
 /* As bytes, the facts' own; and a copy of such bytes, for free(). NULL: there is no memory, or the bytes are no facts.
  */
 const void *ptx_facts_bytes(const struct ptx_facts *facts, size_t *size);
 struct ptx_facts *ptx_facts_copy(const void *bytes, size_t size);
-/* They turned out not to be of the text. */
+/* Drops facts that turned out to be of another text. */
 void ptx_facts_forget(const struct vcuda_cache_key *text);
 
 /* Where a body ends that has `left` bytes of its text before it. False: not there. */

@@ -104,7 +104,7 @@ struct ptx_function;
 #define PTX_MAX_SPACE_BYTES (1ull << 30)
 #define PTX_MAX_SHARED_BYTES (227u << 10) /* what a block of a present GPU may have */
 
-/* What a .calltargets or .branchtargets directive lists: functions or labels. */
+/* The functions or labels of a .calltargets or .branchtargets directive. */
 struct ptx_targets {
 	const struct ptx_symbol **list;
 	uint32_t count;
@@ -198,7 +198,7 @@ struct ptx_register {
 	uint8_t type;
 };
 
-/* Where a function's body stands, and how much is declared before it. */
+/* The place of a function's body, and the number of declarations before it. */
 struct ptx_extent {
 	uint64_t at, bytes; /* from { to } */
 	uint32_t text, line, lines;
@@ -299,7 +299,7 @@ struct ptx_module {
 	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */
 	struct ptx_source *source; /* the texts, which bodies are read from where there are facts */
 	bool is_new;               /* nothing was known of the text, so that no machine code of it is kept */
-	bool indivisible;          /* what stands in bodies matters outside of them: they are all read at once */
+	bool indivisible;          /* declarations in bodies matter outside of them: all bodies are read at once */
 	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */
 	/* frees the kernels' binaries and `jit`; set with the first binary, under `lock`; NULL: there is none */
@@ -361,7 +361,7 @@ enum ptx_special {
 };
 int ptx_special_find(const char *name);
 
-/* Sets *error (the first caller wins: an error that is already there stays). Of long names in `` it has the ends. */
+/* Sets *error (the first caller wins: an error that is already there stays). Long names in `` are cut to their ends. */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void ptx_error_set_list(struct ptx_error *error, unsigned line, const char *format, va_list args)
@@ -379,7 +379,7 @@ void ptx_alias_body(const struct ptx_function *function);
  * that say so. To be called once, when all is parsed.
  */
 enum ptx_status ptx_module_calls(struct ptx_module *module);
-/* What a kernel sees as a function's address: a number that is nobody's memory. */
+/* A function's address as kernels see it: a number that no memory has. */
 uint64_t ptx_function_address(const struct ptx_module *module, const struct ptx_symbol *symbol);
 /* May this call go to that function? */
 bool ptx_call_may_reach(const struct ptx_call *call, const struct ptx_symbol *symbol);

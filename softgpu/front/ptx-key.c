@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What machine code depends on, as a key: the compiler (this library's and LLVM's build, the processor), the kernel's
- * content, the block shape and the version of the kernel. Code that is kept holds no addresses, and no lines but from
- * the kernel's first.
+ * The key of machine code has all that the code depends on: the compiler (this library's and LLVM's build, the
+ * processor), the kernel's content, the block shape and the version of the kernel. Code that is kept holds no addresses,
+ * and no lines but from the kernel's first.
  */
 #include <string.h>
 

@@ -16,10 +16,10 @@ struct ptx_version {
 /* Finds out the compiler's build, which all keys but a text's need; any number of calls, from any thread. */
 void ptx_key_start(void);
 void ptx_key_texts(const struct ptx_text *texts, size_t count, struct vcuda_cache_key *key);
-/* Of the facts about a text, beside its machine code. Returns as the next. */
+/* The key of the facts about a text. Returns as the next function. */
 bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *key);
-/* Of a kernel's code for a block shape {x, y, z}. Returns whether the compiler knows its own build, which the cache
- * needs. */
+/* The key of a kernel's code for a block shape {x, y, z}. Returns whether the compiler knows its own build, which the
+ * cache needs. */
 bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
 		     struct vcuda_cache_key *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernel.h promises about modules and variables. */
+/* The modules and variables of kernel.h. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static enum ptx_status keep_text(const struct ptx_text *texts, size_t count, str
 	return PTX_NO_MEMORY;
 }
 
-/* Reads all of it. What was read of bodies is let go of again, if it can be: few of them may ever be needed. */
+/* Reads all of a text. Bodies are dropped again where that is possible: few may ever be needed. */
 static enum ptx_status from_text(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text,
 				 struct ptx_module **module, struct ptx_error *error)
 {
@@ -197,7 +197,7 @@ void ptx_module_put(struct ptx_module *m)
 		destroy(m);
 }
 
-/* What is still being compiled in the background keeps its part of the module until it is done. */
+/* A compilation in the background keeps its reference to the module until it is done. */
 void ptx_module_destroy(struct ptx_module *m)
 {
 	if (!m)

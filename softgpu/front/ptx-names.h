@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is declared at a text's module scope, by name: made once, however many bodies are read from it later. */
+/* The declarations at a text's module scope, by name: made once for all bodies that are read from the text later. */
 #ifndef VCUDA_BACKEND_CPU_PTX_NAMES_H
 #define VCUDA_BACKEND_CPU_PTX_NAMES_H
 
@@ -14,7 +14,7 @@ struct ptx_names {
 
 /* Copies the list. False: no memory. */
 bool ptx_names_make(struct ptx_arena *arena, struct ptx_names *names, struct ptx_symbol *const *symbols, uint32_t count);
-/* Of the first `visible` symbols the last that has this name, or NULL. */
+/* The last of the first `visible` symbols that has this name, or NULL. */
 struct ptx_symbol *ptx_names_find(const struct ptx_names *names, uint32_t visible, const char *name, size_t length);
 
 #endif

@@ -230,7 +230,7 @@ static const struct ptx_opcode opcodes[] = {
 
 #define COUNT (sizeof(opcodes) / sizeof(opcodes[0]))
 
-/* Of each of these an instruction has one at most. */
+/* An instruction has at most one modifier of each of these sets. */
 static const ptx_mods exclusive[] = {
 	ROUND | ROUND_INT | M(APPROX) | M(FULL),
 	COMPARE,
@@ -257,7 +257,7 @@ static bool agree(ptx_mods mods)
 	return true;
 }
 
-/* Of some of these an instruction of these types must have one. */
+/* An instruction of these types must have one modifier of the set. */
 static const struct {
 	const char *name;
 	uint32_t types;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory instructions have in common: where they point to, whether they may, and how lanes move.
+ * The common parts of memory instructions: addresses, checks, and the movement of lanes.
  *
  * A uniform or OFFSETS address is checked as one span, together with all accesses of the block that use the same
  * register with other constants; global spans against the range that this instruction hit last (ptx_rt_check() looks
@@ -35,8 +35,7 @@ void access_describe(struct lower *l, const struct ptx_instr *i, struct access *
 	/* a function's parameter that lives in local memory */
 	if (i->space == PTX_LOCAL)
 		a->space = PTX_LOCAL;
-	/* the masked version is compiled while other threads run the full one: what stands in a site is not written
-	 * again */
+	/* the masked version is compiled while other threads run the full one: a site is not written again */
 	if (l->low->site_list[a->site].space != a->space)
 		l->low->site_list[a->site].space = (uint8_t)a->space;
 	a->indexed = l->version.width == 1 && access_is_indexed(l, a, &a->x);
@@ -132,7 +131,7 @@ bool access_redefines(struct lower *l, const struct ptx_instr *i, int32_t reg)
 	return wanted < 0;
 }
 
-/* What else in this block can be checked along: same register, kind and size, other constants. */
+/* Finds the accesses of this block that one check covers: same register, kind and size, other constants. */
 static void find_group(struct lower *l, const struct access *a, struct group *g)
 {
 	const struct ptx_block *b = &l->body->blocks[l->at.block];
@@ -206,8 +205,8 @@ static void keep_range(struct lower *l, const struct access *a, uint64_t span)
 }
 
 /*
- * Code of one lane goes round its loops with the range in variables, which LLVM can keep in registers: what stands in
- * memory may change with every call, as far as it knows.
+ * Code of one lane goes round its loops with the range in variables, which LLVM can keep in registers: for LLVM, memory
+ * may change with every call.
  */
 static LLVMValueRef in_kept_range(struct lower *l, const struct access *a, LLVMValueRef low, uint64_t span)
 {
@@ -267,7 +266,7 @@ static LLVMValueRef span_fits(struct lower *l, const struct access *a, LLVMValue
 	return LLVMBuildAnd(l->b, ok, aligned, "");
 }
 
-/* Of the lanes that are there, which lie side by side: moves `from` to the first; returns where the last ends. */
+/* The lanes that are there are neighbours: moves `from` to the first one, and returns the end of the last. */
 static LLVMValueRef some_reach(struct lower *l, const struct access *a, LLVMValueRef *from)
 {
 	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, first, last, end;

@@ -32,7 +32,7 @@ LLVMValueRef host_address(struct lower *l, const struct access *a, LLVMValueRef 
 LLVMValueRef load_at(struct lower *l, const struct access *a, LLVMTypeRef type, LLVMValueRef pointer,
 			    int64_t offset);
 void store_at(struct lower *l, const struct access *a, LLVMValueRef value, LLVMValueRef pointer, int64_t offset);
-/* What a load gives is the same whenever it is done. */
+/* Says that a load gives the same value whenever it is done. */
 void never_changes(struct lower *l, LLVMValueRef load);
 LLVMValueRef lane_index(struct lower *l, unsigned n);
 LLVMValueRef shuffle(struct lower *l, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned count);
@@ -60,14 +60,14 @@ void access_check_apart(struct lower *l, const struct access *a, LLVMValueRef ba
 bool access_is_direct(struct lower *l, struct access *a);
 /*
  * A vector of 8 or 16 bytes that others look at meanwhile: each lane's goes to or from memory at once. Nothing in PTX says
- * so, but an H100 does it with two numbers, and CUB's scans take it for granted. Of 32 lanes such an access is direct at one address only.
+ * so, but an H100 does it with two numbers, and CUB's scans take it for granted. An access of 32 lanes is direct only where all have one address.
  */
 bool access_is_whole(const struct access *a);
 LLVMValueRef lanes_in_range(struct lower *l, const struct access *a, LLVMValueRef addresses);
 LLVMValueRef all_addresses(struct lower *l, const struct access *a);
 void spill_addresses(struct lower *l, const struct access *a);
 bool access_redefines(struct lower *l, const struct ptx_instr *i, int32_t reg);
-/* Of lanes that are not there, the first other one's; lanes: a vector. */
+/* `lanes`, a vector, with the first present lane's element in the place of those of absent lanes. */
 LLVMValueRef access_readable(struct lower *l, LLVMValueRef lanes);
 
 /* ---- ptx-lower-index.c ---- */

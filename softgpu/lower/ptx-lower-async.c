@@ -181,7 +181,7 @@ bool emit_mbarrier_arrive(struct lower *l, const struct ptx_instr *i)
 	return set_result(l, i);
 }
 
-/* done, [address], state or parity {, how long to wait at most: nobody waits here} */
+/* done, [address], state or parity {, the longest time to wait, which is not used} */
 bool emit_mbarrier_test(struct lower *l, const struct ptx_instr *i)
 {
 	bool parity = ptx_word(i, "parity");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instructions that hand lists of addresses and numbers to the runtime have in common: ptx-lower-async.c. */
+/* For instructions that give the runtime lists of addresses and numbers: ptx-lower-async.c. */
 #ifndef VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
 #define VCUDA_BACKEND_CPU_PTX_LOWER_ASYNC_H
 
@@ -14,7 +14,7 @@ LLVMValueRef async_address(struct lower *l, const struct ptx_operand *o);
 /* In 64 bits, for all lanes. */
 LLVMValueRef async_number(struct lower *l, const struct ptx_operand *o, unsigned type);
 LLVMValueRef async_active(struct lower *l); /* the lanes that are there */
-/* Of these the ones whose mask of blocks names this block, the only one of its cluster. */
+/* The lanes whose mask of blocks names this block, the only one of its cluster. */
 LLVMValueRef async_addressed(struct lower *l, const struct ptx_operand *blocks);
 
 #endif

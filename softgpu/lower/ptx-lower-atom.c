@@ -12,7 +12,7 @@ static bool is_half(unsigned type)
 	return strchr("hHyY", ptx_types[type].cls);
 }
 
-/* What may be done to numbers of a type, and to vectors of them. */
+/* Whether the operation exists for numbers of the type, and for vectors of them. */
 static bool fits(const struct ptx_instr *i, unsigned first, ptx_mods operation)
 {
 	bool vector = i->mods & (M(V2) | M(V4) | M(V8)), cas = operation == M(CAS), add = operation == M(ADD);

@@ -27,7 +27,7 @@ static bool has_operation(const struct ptx_instr *i)
 	return given && !(given & (given - 1));
 }
 
-/* What each operation is defined for. */
+/* Whether the operation is defined for the type. */
 static bool is_reduction(const struct ptx_instr *i)
 {
 	char cls = ptx_types[i->type].cls;
@@ -121,7 +121,7 @@ bool emit_try_cancel(struct lower *l, const struct ptx_instr *i)
 	return fill(l, i, int_const(l, 64, 16), async_address(l, &i->ops[1]));
 }
 
-/* Whether a response is good, and, which is nobody's business if it is not, which block it names. */
+/* Gives whether a response is good, and the block that it names, which is undefined if it is not. */
 bool emit_query_cancel(struct lower *l, const struct ptx_instr *i)
 {
 	bool asks = ptx_word(i, "is_canceled"), vector = ptx_word(i, "v4");

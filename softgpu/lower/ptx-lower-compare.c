@@ -28,7 +28,7 @@ static const struct {
 	{M(NAN_), 0, 0, LLVMRealUNO},
 };
 
-/* What a number of this type is compared as. */
+/* The floating-point value as which a number of this type is compared. */
 static LLVMValueRef as_real(struct lower *l, LLVMValueRef bits, unsigned type, bool ftz)
 {
 	LLVMValueRef v;

@@ -173,8 +173,8 @@ static void clear(struct lower *l, uint32_t reg)
 }
 
 /*
- * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. What a block
- * passes on may be read for lanes that stand by, too; the rest is written first, for all lanes.
+ * A register that is read before it is written is 0, not undefined: LLVM may do anything with the latter. Registers that
+ * a block passes on may be read for waiting lanes, too; the others are written first, for all lanes.
  */
 void clear_registers(struct lower *l)
 {
@@ -186,7 +186,7 @@ void clear_registers(struct lower *l)
 			clear(l, r);
 }
 
-/* The same, where a warp begins: what else is in the frame is not undefined, and nobody needs it. */
+/* The same, where a warp begins: the rest of the frame is defined, and not read before it is written. */
 void clear_resident(struct lower *l)
 {
 	for (uint32_t r = 0; r < l->body->reg_count; r++)

@@ -59,8 +59,8 @@ static LLVMValueRef source(struct lower *l, const struct ptx_instr *i, unsigned 
 }
 
 /*
- * What does not fit gives the nearest end of the type's range. NaN gives 0; from f64, or to 64 bits, a GPU gives the sign
- * bit alone.
+ * A number that does not fit becomes the nearest end of the type's range. NaN becomes 0; from f64, or to 64 bits, a GPU
+ * gives the sign bit alone.
  */
 static bool cvt_float_int(struct lower *l, const struct ptx_instr *i)
 {

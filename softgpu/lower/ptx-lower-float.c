@@ -56,7 +56,7 @@ LLVMValueRef saturate(struct lower *l, LLVMValueRef v)
 	return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, v, one, ""), v, one, "");
 }
 
-/* What GPUs have of 1/x and its root in f64 sees the upper half of a number only, and gives no more. */
+/* The approximations of 1/x and 1/sqrt(x) in f64 read and write the upper half of a number only. */
 static LLVMValueRef upper_half(struct lower *l, const struct ptx_instr *i, LLVMValueRef v)
 {
 	if (i->type != PTX_F64 || !(i->mods & M(APPROX)) || !(i->mods & M(FTZ)))
@@ -64,7 +64,7 @@ static LLVMValueRef upper_half(struct lower *l, const struct ptx_instr *i, LLVMV
 	return to_float(l, LLVMBuildAnd(l->b, to_int(l, v), int_const(l, 64, UINT64_MAX << 32), ""), PTX_F64);
 }
 
-/* What is computed with: of a pair each number for itself. */
+/* The type of the numbers: for a pair, that of one of them. */
 static unsigned number_type(const struct ptx_instr *i)
 {
 	return i->type == PTX_F32X2 ? PTX_F32 : i->type;

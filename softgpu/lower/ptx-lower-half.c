@@ -135,7 +135,7 @@ static LLVMValueRef one_result(struct lower *l, const struct ptx_instr *i, LLVMV
 	}
 }
 
-/* What rounds to less than the least normal f16 if exponents have no end, in f32 or f64, is flushed. */
+/* Flushes numbers that round to less than the least normal f16, with exponents as in f32 or f64. */
 static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 {
 	LLVMTypeRef type = bits_of(v) == 64 ? l->type.f64 : l->type.f32;
@@ -145,7 +145,7 @@ static LLVMValueRef flush_tiny(struct lower *l, LLVMValueRef v)
 	return LLVMBuildSelect(l->b, tiny, fcall(l, "llvm.copysign", pair, 2), v, "");
 }
 
-/* With .oob what copies of tensors fill with, for what lies outside, makes a product and its sum 0. */
+/* .oob: the filling that copies of tensors write for elements outside makes a product and its sum 0. */
 static LLVMValueRef without_outside(struct lower *l, const LLVMValueRef *bits, LLVMValueRef r)
 {
 	LLVMValueRef nan = int_const(l, 16, PTX_TENSOR_NAN_16);

@@ -6,7 +6,7 @@
 
 #include "lower/ptx-lower-access.h"
 
-/* What gave `reg` the value that it has before instruction `at`; NULL: it comes from another block. */
+/* The instruction that gave `reg` its value before instruction `at`; NULL: the value comes from another block. */
 static const struct ptx_instr *source_of(struct lower *l, int32_t reg, uint32_t *at)
 {
 	while (*at > l->body->blocks[l->at.block].first)
@@ -22,14 +22,14 @@ static bool is_unchanged(struct lower *l, int32_t reg, uint32_t since)
 	return !source_of(l, reg, &at) || at < since;
 }
 
-/* Of the width that the instruction has: a register that is narrower or wider than that would be cut or extended. */
+/* A register of the instruction's width: a narrower or wider one would be extended or cut. */
 static bool is_register(const struct lower *l, const struct ptx_operand *o, unsigned bits, enum ptx_shape_kind kind)
 {
 	return o->kind == PTX_OP_REG && !o->negate && ptx_types[l->body->regs[o->reg].type].bits == bits &&
 	       reg_shape(l, o->reg) == kind;
 }
 
-/* Of an index: with one lane all registers are uniform. */
+/* The shape of an index: with one lane all registers are uniform. */
 static enum ptx_shape_kind lanes_shape(const struct lower *l)
 {
 	return l->version.width == 1 ? PTX_UNIFORM : PTX_VARYING;
@@ -53,7 +53,8 @@ static bool is_scaled(const struct lower *l, const struct ptx_instr *i, struct i
 	return true;
 }
 
-/* Whoever comes in from the full version brings only what the rest of the block reads: the address, not the index. */
+/* Lanes that come in from the full version bring only registers that the rest of the block reads: the address, not the
+ * index. */
 static bool has_side_entry(const struct lower *l)
 {
 	for (uint32_t n = 0; l->version.masked && n < l->low->exit_count; n++)

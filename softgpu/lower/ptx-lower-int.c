@@ -72,8 +72,8 @@ bool emit_mov_vector(struct lower *l, const struct ptx_instr *i)
 }
 
 /*
- * The flag is the adder's carry, of a - b = a + ~b + 1 too: set where nothing is borrowed. Who looks only at sub and
- * subc cannot tell, but NVIDIA's compiler has addc after subc.cc where it divides 128 bits.
+ * The flag is the adder's carry, of a - b = a + ~b + 1 too: set where nothing is borrowed. A program
+ * with sub and subc alone cannot tell, but NVIDIA's compiler has addc after subc.cc where it divides 128 bits.
  */
 static void set_carry(struct lower *l, LLVMValueRef carry)
 {

@@ -130,7 +130,7 @@ static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef
 	LLVMBuildStore(l->b, LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, all, ""), ""), forced);
 }
 
-/* Those of the lanes here all of whose partners are here, too. */
+/* The lanes here all of whose partners are here, too. */
 static LLVMValueRef complete(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef none = scalar_const(l->type.i32, 0),

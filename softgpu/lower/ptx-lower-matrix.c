@@ -52,12 +52,12 @@ static const struct {
 	{8, 8, 128, true, E(B1)},
 };
 
-/* What an instruction's name says. */
+/* The words of an instruction's name. */
 struct named {
 	unsigned m, n, k;
 	uint8_t types[4];
 	unsigned type_count, rows, columns; /* how often row and col are written */
-	bool a_col, b_row, shape_first; /* the shape stands before the layouts */
+	bool a_col, b_row, shape_first; /* the shape comes before the layouts */
 };
 
 static bool read_name(const struct ptx_instr *i, struct named *s)

@@ -89,7 +89,7 @@ static void store_rows(struct lower *l, const struct access *a, unsigned length,
 
 /* ---- the instructions ---- */
 
-/* Of the first lane that is there. */
+/* The element of the first lane that is there. */
 static LLVMValueRef first_active(struct lower *l, LLVMValueRef value)
 {
 	LLVMValueRef args[2] = {l->at.mask, scalar_const(l->type.i1, 0)}, lane;

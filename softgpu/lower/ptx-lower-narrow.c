@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions to and from floating-point numbers of 8, 6 and 4 bits, of which two stand in one register, and of ue8m0,
- * which are powers of two. What is too large becomes the largest number; NaN, where a format has none, as well.
+ * Conversions to and from floating-point numbers of 8, 6 and 4 bits, two in a register, and of ue8m0, which are powers
+ * of two. Numbers that are too large become the largest one; so does NaN where a format has none.
  */
 #include <string.h>
 

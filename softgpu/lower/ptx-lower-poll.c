@@ -27,7 +27,7 @@ struct counted_loop {
 	uint32_t header, latch;
 };
 
-/* What every round comes by. */
+/* Whether every round of the loop runs the instruction. */
 static bool is_always_run(const struct counted_loop *r, uint32_t block, const struct ptx_instr *i)
 {
 	return i->guard < 0 && (block == r->header || block == r->latch);
@@ -70,9 +70,8 @@ static bool is_plain(const struct counted_loop *r)
 }
 
 /*
- * An access whose address moves on in each round is out of bounds sooner or later, and whoever only wants the loop to
- * end can wait for that: it takes as long as reading an allocation once, element by element. Where such an access is
- * dropped, the loop does not end by it.
+ * An access whose address moves on in each round is out of bounds sooner or later, which ends the loop: that takes as
+ * long as reading an allocation once, element by element. Where such an access is dropped, the loop does not end by it.
  */
 static bool ends_by_itself(struct lower *l)
 {
@@ -152,8 +151,8 @@ static void look(struct lower *l, uint32_t line)
 	call_seldom(l, "ptx_rt_cancelled", args, 3);
 	slow_path_end(l, &usual);
 	/*
-	 * It does not return, but were that known, LLVM would move arithmetic past this branch, away from its operands,
-	 * which then stay in registers instead of the one result.
+	 * The call does not return, but were that known, LLVM would move arithmetic past this branch, away from its
+	 * operands, which then stay in registers instead of the one result.
 	 */
 	LLVMBuildBr(l->b, go);
 	LLVMPositionBuilderAtEnd(l->b, go);

@@ -161,7 +161,7 @@ static LLVMValueRef places(struct lower *l, const struct provenance *r, const st
 
 /*
  * Nearly all indices begin at zero, and pointers do not point in front of what is theirs: then the index itself is
- * compared. What lies in front of the pointer is checked as if there were no root.
+ * compared. An address in front of the pointer is checked as if there were no root.
  */
 static void from_zero(struct lower *l, struct limit *limit)
 {
@@ -172,7 +172,7 @@ static void from_zero(struct lower *l, struct limit *limit)
 	limit->from = number64(l, 0);
 }
 
-/* Of distances from the parameter: those below `count` are good if they are aligned. Begins in the entry block. */
+/* The number of good distances from the parameter: aligned distances below it are good. Begins in the entry block. */
 static LLVMValueRef good_distances(struct lower *l, const struct provenance *r, const struct limit *limit)
 {
 	LLVMValueRef base = value_of(l, r->param), from = LLVMBuildSub(l->b, base, r->start, ""), room, ok, part;

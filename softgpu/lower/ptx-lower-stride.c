@@ -71,7 +71,7 @@ static LLVMValueRef scale(struct lower *l, LLVMValueRef distance, unsigned bytes
 	return bytes < of ? LLVMBuildSDiv(l->b, distance, scalar_const(l->type.i64, of / bytes), "") : distance;
 }
 
-/* What the warp accesses in its next round, into the second cache: until then the other warps have their turns. */
+/* Fetches the memory of the warp's next round into the second cache; the other warps have their turns meanwhile. */
 static void look_round(struct lower *l, LLVMValueRef distance)
 {
 	uint32_t header = header_of(l->body, l->at.block);

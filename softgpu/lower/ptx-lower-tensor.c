@@ -32,7 +32,7 @@ static void begin(struct lower *l, LLVMValueRef *args)
 	args[2] = async_active(l);
 }
 
-/* What the runtime is told, or 0: the name says two things, or of images what there is not. */
+/* The runtime's number of the mode; 0: the name has two modes, or one that images do not have. */
 static unsigned mode_of(const struct ptx_instr *i)
 {
 	bool images = ptx_word(i, "im2col"), stores = ptx_word(i, "im2col_no_offs");

@@ -51,7 +51,7 @@ static bool put_coords(struct lower *l, const struct ptx_instr *i, const struct 
 	return put_elements(l, &rest, count - n, type, l->mem.data, at);
 }
 
-/* What follows the coordinates of a fetch: level or derivatives, then offsets of texels. */
+/* Stores the operands behind the coordinates of a fetch: level or derivatives, then offsets of texels. */
 static bool put_modifiers(struct lower *l, const struct ptx_instr *i, unsigned next, uint64_t at)
 {
 	unsigned dims = ptx_geometry_dims(i->tex->geometry);

@@ -105,7 +105,7 @@ bool emit_barrier(struct lower *l, const struct ptx_instr *i)
 	return true;
 }
 
-/* Of a cluster of one block: what follows the arrival waits for the others here. */
+/* A cluster has one block, whose threads wait here for one another. */
 bool emit_cluster_wait(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef zero = scalar_const(l->type.i32, 0);

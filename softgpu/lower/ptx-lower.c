@@ -140,8 +140,8 @@ static void begin_thread(struct lower *l)
 }
 
 /*
- * Goes on with the next block of the call where that is simple: it is in the same row of the grid, and nobody has
- * cancelled the launch. In all other cases who called does it. Measured: to leave and come in takes as long as two
+ * Goes on with the next block of the call where that is simple: the block is in the same row of the grid, and the
+ * launch is not cancelled. In all other cases the caller does it. Measured: to leave and come in takes as long as two
  * warps of a small kernel.
  */
 static void go_on(struct lower *l, LLVMBasicBlockRef leave)

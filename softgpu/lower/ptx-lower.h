@@ -118,7 +118,7 @@ struct usual {
 struct usual slow_path_begin(struct lower *l);
 void slow_path_end(struct lower *l, const struct usual *usual);
 LLVMValueRef condition_value(struct lower *l, const struct ptx_block *b, unsigned lanes);
-/* Of the block at hand. With lanes that come in at the sides of the masked version, one for each exit. */
+/* Emits the instructions of the block at hand. Lanes come in at the sides of the masked version, one for each exit. */
 void emit_instructions(struct lower *l, LLVMBasicBlockRef *sides, LLVMValueRef mask_var);
 bool prepare_masked(struct lower *l); /* false: no memory */
 void lower_masked(struct lower *l);
@@ -142,7 +142,7 @@ void if_conversion_emit(struct lower *l);
 
 /* ---- ptx-lower-provenance.c ---- */
 bool provenance_prepare(struct lower *l); /* false: no memory */
-/* What to add to the variable of a register, which holds a distance; NULL: it holds the register. */
+/* The base that is added to a register's variable, which holds a distance; NULL: it holds the register. */
 LLVMValueRef provenance_base(struct lower *l, int32_t reg);
 /* Whether the instruction makes a distance of one just as it makes an address of one. */
 bool provenance_keeps_distance(const struct lower *l, const struct ptx_instr *i);

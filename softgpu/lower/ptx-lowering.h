@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both versions of a kernel must agree on. Made once for a kernel and a block shape. */
+/* The decisions that both versions of a kernel share, made once for a kernel and a block shape. */
 #ifndef VCUDA_BACKEND_CPU_PTX_LOWERING_H
 #define VCUDA_BACKEND_CPU_PTX_LOWERING_H
 

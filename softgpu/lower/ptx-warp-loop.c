@@ -13,7 +13,7 @@
 
 #include "lower/ptx-lower.h"
 
-/* What `from` is where a warp goes on behind latch n; below are blocks. */
+/* `from` is BEHIND + n where a warp goes on behind latch n; smaller numbers are blocks. */
 #define BEHIND 0x1000000u
 
 static uint32_t whole_warps(const struct ptx_body *body)
