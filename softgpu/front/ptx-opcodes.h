@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compiler knows about each instruction: one row says what may be written and which function lowers it. */
+/* The table of instructions: a row says how an instruction may be written and which function lowers it. */
 #ifndef VCUDA_BACKEND_CPU_PTX_OPCODES_H
 #define VCUDA_BACKEND_CPU_PTX_OPCODES_H
 
@@ -138,7 +138,7 @@ enum {
 };
 
 /*
- * What an operand that is a register, or a vector of them, may be:
+ * Letters of operands, for an operand that is a register or a vector of registers:
  * - `t` of the instruction's type, `T` of its second one (the first, if there is one only); `w` and `W` the same, or
  *   larger; `v` of its type, or a vector that makes up one; `d` of twice its type
  * - `h`, `u`, `l` an integer of 16, 32, 64 bits; `b` any 32 bits; `f` an f32; `p` a predicate

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which registers may be an instruction's operands. PTX ISA: a register agrees with a type if it is as large and of a
- * compatible kind; where loads, stores and conversions name a type, the register may be larger. What the chapters leave
- * open is as ptxas has it.
+ * compatible kind; where loads, stores and conversions name a type, the register may be larger. Where the chapters say
+ * nothing, ptxas decides.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "front/ptx-parse.h"
 
 /*
- * Of a class of types: the classes of registers (see PTX_TYPES) that are as large and agree, those that may be larger
- * where that is allowed, and those that agree as elements of a vector.
+ * For each class of types: the classes of registers (see PTX_TYPES) that are as large and agree, those that may be
+ * larger where that is allowed, and those that agree as elements of a vector.
  */
 static const struct {
 	char cls;
@@ -32,7 +32,7 @@ static const struct {
 	{'p', "p", "", "p"},
 };
 
-/* What an operand may be: any of some types. */
+/* The types that an operand may have. */
 struct wanted {
 	uint8_t types[4]; /* PTX_NONE: no more */
 	bool larger;

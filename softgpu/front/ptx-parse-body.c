@@ -102,7 +102,7 @@ static bool parse_tex_address(struct ptx_parser *p, struct ptx_operand *ops, str
 	if (ptx_parse_accept(p, ',')) {
 		if (i->count == MOST_OPERANDS || !ptx_parse_operand(p, &ops[i->count++], false, 0))
 			return false;
-		/* what stands before the coordinates */
+		/* the operand before the coordinates */
 		if (p->token.kind == ',')
 			return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported",
 					      i->name);
@@ -431,7 +431,7 @@ static bool parse_location(struct ptx_parser *p)
 	return true;
 }
 
-/* Of those there are, one says something that matters here: a vector may be read where only its first bytes exist. */
+/* One pragma matters here: it allows a vector to be read where only its first bytes exist. */
 static bool parse_pragma(struct ptx_parser *p)
 {
 	static const char used[] = "used_bytes_mask";

@@ -8,7 +8,7 @@
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
 
-/* What a call passes without a .param variable of its own. */
+/* The arguments and results of a call that have no .param variable of their own. */
 struct passed {
 	struct ptx_symbol *symbol;
 	struct ptx_operand value;
@@ -55,7 +55,7 @@ static bool append_access(struct ptx_parser *p, const struct ptx_symbol *param, 
 				       ptx_types[param->type].text);
 }
 
-/* A predicate to the number that stands for it, or from it. */
+/* Turns a predicate into the number that is passed for it, or back. */
 static bool append_change(struct ptx_parser *p, struct ptx_operand predicate, struct ptx_operand number, bool to_number,
 			  const struct ptx_instr *like)
 {
@@ -187,7 +187,7 @@ static bool give_types(struct ptx_parser *p, struct arguments *a, struct ptx_sym
 	return true;
 }
 
-/* What is called: a function, or a pointer and, behind the arguments, what it may point to. */
+/* The target of a call: a function, or a pointer and, behind the arguments, the functions that it may point to. */
 static bool parse_target(struct ptx_parser *p, struct ptx_call *call)
 {
 	const struct ptx_symbol *s = ptx_parse_symbol(p, p->token.text, p->token.length);

@@ -14,7 +14,7 @@ struct operation {
 	unsigned level; /* the higher, the tighter it binds */
 };
 
-/* The longer of two with the same start stands first. */
+/* Where two begin alike, the longer one comes first. */
 static const struct operation operations[] = {
 	{"||", 1}, {"&&", 2}, {"|", 3},	 {"^", 4},  {"&", 5}, {"==", 6}, {"!=", 6}, {"<<", 8}, {">>", 8},
 	{"<=", 7}, {">=", 7}, {"<", 7}, {">", 7}, {"+", 9}, {"-", 9},	{"*", 10}, {"/", 10}, {"%", 10},

@@ -48,7 +48,7 @@ static bool append_copy(struct ptx_parser *p, const struct ptx_instr *i)
 	return true;
 }
 
-/* What two numbers of a type make up, of the same sign. */
+/* The type of twice the size, with the same sign. */
 static unsigned twice(unsigned type)
 {
 	bool is_signed = ptx_types[type].cls == 's';

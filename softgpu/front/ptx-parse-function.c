@@ -5,7 +5,7 @@
 #include "front/ptx-facts.h"
 #include "front/ptx-parse.h"
 
-/* The name of a .reg parameter stands for a register in the body: the parameter itself gets one that no text has. */
+/* The name of a .reg parameter means a register in the body: the parameter itself gets a name that no text has. */
 static struct ptx_symbol *declare_param(struct ptx_parser *p, struct ptx_declaration *d, bool in_register)
 {
 	bool predicate = in_register && d->type == PTX_PRED;
@@ -251,7 +251,7 @@ bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn)
 	return true;
 }
 
-/* What is known to be right. That is checked again when it is read. */
+/* Skips a body that is known to be right. Reading it later checks it again. */
 static bool pass_over(struct ptx_parser *p, struct ptx_function *fn)
 {
 	const char *start = p->start + fn->body.at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of texture and surface instructions. Their words mean other things than those of other instructions (.b is a
- * component or a form, .add stands before the geometry), so they are read on their own.
+ * Names of texture and surface instructions. Their words mean other things than in other instructions (.b is a component
+ * or a form, .add comes before the geometry), so this file reads them.
  */
 #include <string.h>
 
@@ -115,7 +115,7 @@ static bool find_word(struct ptx_tex *tex, const char *word, size_t length)
 	return true;
 }
 
-/* What must be there. */
+/* Whether the name has all words that it must have. */
 static bool complete(struct ptx_tex *tex, const struct ptx_instr *i)
 {
 	bool needs_geometry = FETCHES >> tex->operation & 1 || tex->surface;

@@ -243,8 +243,8 @@ static bool init_vector(struct ptx_parser *p, struct init *init, const struct pt
 }
 
 /*
- * The braces are those of the array's dimensions. Of each there may be fewer values than it has room for, down to none:
- * the others are 0. `bytes`: of an element of the array.
+ * The braces are those of the array's dimensions. Each may have fewer values than it has room for, down to none: the
+ * others are 0. `bytes`: the size of an element of the array.
  */
 static void init_array(struct ptx_parser *p, struct init *init, const struct ptx_declaration *d, unsigned dimension,
 		       uint64_t bytes)
@@ -381,7 +381,7 @@ static bool place_variable(struct ptx_parser *p, struct ptx_declaration *d, stru
 	return true;
 }
 
-/* What a variable starts with covers all of it, also after a larger common one of its name came. */
+/* Lets the initial value cover all of a variable, also after a larger common variable of its name came. */
 static bool enlarge(struct ptx_parser *p, struct ptx_variable *v, uint64_t size)
 {
 	uint8_t *bytes;
@@ -403,7 +403,7 @@ static bool enlarge(struct ptx_parser *p, struct ptx_variable *v, uint64_t size)
 
 /*
  * The symbol that a declaration defines; NULL: none of its own, because it only repeats one (`*again`) or there is no
- * memory. Of common variables the largest counts, of weak ones the first, before both a strong one.
+ * memory. Among common variables the largest counts, among weak ones the first; a strong one counts before both.
  */
 static struct ptx_symbol *define_symbol(struct ptx_parser *p, struct ptx_declaration *d, unsigned linkage, bool *again)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the parser share. */
+/* Declarations that the parts of the parser share. */
 #ifndef VCUDA_BACKEND_CPU_PTX_PARSE_H
 #define VCUDA_BACKEND_CPU_PTX_PARSE_H
 
@@ -16,7 +16,7 @@ struct ptx_table {
 	struct ptx_symbol *buckets[PTX_BUCKETS];
 };
 
-/* What an instruction's name says: the same names come again and again. */
+/* An instruction's name, parsed once: the same names come again and again. */
 struct ptx_mnemonic {
 	const char *name;
 	size_t length;
@@ -76,7 +76,7 @@ bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* an
 unsigned ptx_parse_type(const char *text, size_t length);
 uint32_t ptx_parse_hash(const char *name, size_t length);
 struct ptx_symbol *ptx_parse_find(struct ptx_table *table, const char *name, size_t length);
-/* What a name means here: of the scope or around it. */
+/* The symbol of a name here, in the scope or around it; NULL: none. */
 struct ptx_symbol *ptx_parse_symbol(struct ptx_parser *p, const char *name, size_t length);
 struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *table, const char *name, size_t length);
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t scope_start);
@@ -90,7 +90,7 @@ enum {
 	PTX_LINK_COMMON = 1 << 3,
 };
 
-/* What a declaration at module scope is about, if it was declared before; another text's only if both say so. */
+/* The symbol that a declaration at module scope repeats; another text's only if both are linked. NULL: none. */
 struct ptx_symbol *ptx_parse_find_linked(struct ptx_parser *p, const char *name, size_t length, unsigned linkage);
 /* Notes how a symbol was declared. */
 void ptx_parse_mark_linked(struct ptx_parser *p, struct ptx_symbol *symbol, unsigned linkage);
@@ -137,7 +137,7 @@ bool ptx_parse_is_last_operand(const struct ptx_instr *i);
 /* Are there as many operands as the instruction's row says, and do their registers agree with its types? */
 bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i);
 
-/* The types that a letter of an opcode's operands stands for, up to PTX_NONE; none: any. */
+/* The types of a letter of an opcode's operands, up to PTX_NONE; none: any. */
 void ptx_parse_wanted_types(const struct ptx_instr *i, char letter, uint8_t types[4]);
 
 /* ---- ptx-operand-kinds.c ---- */
@@ -168,17 +168,16 @@ bool ptx_parse_return(struct ptx_parser *p, struct ptx_instr *i);
 /* ---- texture and surface instructions: ptx-parse-tex.c ---- */
 /* False: it is none. True with i->tex NULL: it is one, but not one that is supported. */
 bool ptx_parse_tex_name(struct ptx_parser *p, struct ptx_instr *i, const char *name, size_t length, size_t *first);
-/* What only the operands tell. */
+/* Completes a texture instruction by its operands. */
 void ptx_parse_tex_operands(struct ptx_instr *i);
 
 unsigned ptx_parse_space(const struct ptx_token *token);
 bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
-/* Puts a symbol behind what lies before `*end`, aligned. */
 /* Gives a symbol the next place behind `*end`. Fails if its state space then exceeds PTX_MAX_SPACE_BYTES. */
 bool ptx_parse_place(struct ptx_parser *p, uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
-/* A body, whose { is the token at hand. What is visible in it, but for the parameters, is in scope. */
+/* A body, whose { is the token at hand. The scope has all that the body sees, but for the parameters. */
 bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);

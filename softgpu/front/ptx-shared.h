@@ -11,7 +11,7 @@
 enum ptx_status ptx_shared_place(struct ptx_module *module, struct ptx_kernel *kernel, uint64_t *bytes,
 				 struct ptx_error *error);
 
-/* Where a variable lies in the shared memory of this kernel's blocks. */
+/* The offset of a variable in the shared memory of this kernel's blocks. */
 uint64_t ptx_shared_offset(const struct ptx_kernel *kernel, const struct ptx_symbol *symbol);
 
 #endif

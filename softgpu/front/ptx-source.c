@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading on demand. A body is read by a parser that finds, around it, what the text declared before it. Whatever is
- * made but for the body itself goes with the parser or is given back, so that no order of reading and no number of
- * attempts need more memory than reading all of the text at once.
+ * Reading on demand. A body is read by a parser that finds, around it, what the text declared before it. All memory
+ * but the body's goes with the parser or is given back, so that no order of reading and no number of attempts need more
+ * memory than reading all of the text at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void enter(struct ptx_parser *p, const struct source_text *text, const st
 	p->visible = body->visible;
 }
 
-/* What a reading that failed has left, so that the next one begins anew. */
+/* Clears the remains of a failed reading, so that the next one begins anew. */
 static void clear(struct ptx_function *fn)
 {
 	fn->read = false;

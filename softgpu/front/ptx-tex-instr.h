@@ -46,7 +46,7 @@ enum ptx_query {
 enum ptx_reduction { PTX_REDUCE_ADD, PTX_REDUCE_MIN, PTX_REDUCE_MAX, PTX_REDUCE_AND, PTX_REDUCE_OR };
 enum ptx_opaque { PTX_OPAQUE_TEXTURE, PTX_OPAQUE_SURFACE, PTX_OPAQUE_SAMPLER };
 
-/* What an instruction's name says, beside its two types. */
+/* The words of an instruction's name, beside its two types. */
 struct ptx_tex {
 	uint8_t operation, geometry;
 	uint8_t count;     /* elements of the result or of what is stored */
@@ -68,7 +68,7 @@ static inline unsigned ptx_geometry_coords(unsigned geometry)
 	return count[geometry];
 }
 
-/* Those along which derivatives and offsets are given. */
+/* The dimensions of a geometry along which derivatives and offsets are given. */
 static inline unsigned ptx_geometry_dims(unsigned geometry)
 {
 	static const uint8_t count[] = {0, 1, 2, 3, 1, 2, 3, 3};
