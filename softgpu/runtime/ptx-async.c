@@ -38,7 +38,7 @@ static uint64_t pack(struct mbarrier b)
 	       ((uint64_t)b.bytes & ((1ull << BYTES_BITS) - 1)) << BYTES_SHIFT | b.phase;
 }
 
-/* What stands in *word next. */
+/* The next value of *word. */
 static uint64_t operate(unsigned operation, uint64_t *word, uint64_t operand)
 {
 	uint64_t old = *word;

@@ -180,7 +180,7 @@ void ptx_atom_apply(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t
 	atomic(site, at, ftz, operand, 0);
 }
 
-/* A block runs on one OS thread, so nobody else is at its shared memory. */
+/* A block runs on one OS thread, so no other thread uses its shared memory. */
 static void add_shared(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
 		       const uint64_t *data, uint64_t *old, uint32_t thread)
 {
@@ -205,7 +205,7 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 		add_shared(ctx, number, mask, addresses, data, old, thread);
 		return;
 	}
-	/* with one lane the operands are one apart all the same: the second stands 32 words on */
+	/* with one lane, too, the second operand is 32 words behind the first */
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);

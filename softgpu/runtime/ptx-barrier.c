@@ -144,7 +144,7 @@ __attribute__((noinline)) static struct ptx_next sync_parts(struct ptx_context *
 	return (struct ptx_next){NULL, NULL};
 }
 
-/* Nobody else can run: all are there, or wait for something else. */
+/* No other warp can run: all have arrived, or wait for something else. */
 __attribute__((noinline)) static struct ptx_next sync_last(struct ptx_thread *t, uint32_t id)
 {
 	if (all_are_there(t, id)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow paths of memory accesses: where an address lies, lane by lane. */
+/* The slow paths of memory accesses: the allocation of each lane's address. */
 #include <string.h>
 
 #include "runtime/ptx-run.h"
@@ -50,7 +50,7 @@ static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t
 
 /*
  * Compiled code compares with `end` minus the length of a span, which must not wrap around: spans are below 16 MiB, so
- * what lies lower than that is not remembered.
+ * ranges below that address are not remembered.
  */
 static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, uint64_t end)
 {
@@ -140,7 +140,7 @@ void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint3
 	uint64_t bytes = (uint64_t)site->size * site->count, from = base + (uint64_t)(site->imm + site->low), start,
 		 end;
 
-	/* most often the whole warp lies in one allocation */
+	/* most often one allocation has the addresses of the whole warp */
 	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !(from & (bytes - 1)) &&
 	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes - site->unused, site->write, &start, &end)) {
 		remember(ctx, number, start, end);

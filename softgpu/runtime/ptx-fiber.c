@@ -23,13 +23,13 @@
 #endif
 
 /*
- * What is saved on a stack that another one is run in place of, from below: a value, which is in %rax when it runs
- * again, the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun
- * is odd; there are the argument of the function that it begins with, and its address.
+ * The words that are saved on a stack when another one runs, from below: a value, which is in %rax when it runs again,
+ * the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun is
+ * odd; there are the argument of the function that it begins with, and its address.
  *
- * A processor predicts returns by the calls that it has seen, and the warps of a block mostly wait at the same place. So
- * compiled code is one call away from the switch, and a warp that ends leaves without one: each return goes where the
- * call of the warp that waited before has come from.
+ * A processor predicts returns by the calls that it has seen, and the warps of a block mostly wait at the same place.
+ * So compiled code is one call away from the switch, and a warp that ends leaves without one: each return goes where
+ * the call of the warp that waited before has come from.
  */
 #define SAVE                                                                                                           \
 	"	pushq %rbp\n"                                                                                          \
@@ -143,7 +143,7 @@ void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t),
 #ifdef __SANITIZE_THREAD__
 	warp->tsan_fiber = __tsan_create_fiber(0);
 #endif
-	/* as if `entry` had been called: a return address that nobody uses */
+	/* as if `entry` had been called: a return address that is not used */
 	*--top = 0;
 	*--top = (uint64_t)(uintptr_t)entry;
 	*--top = (uint64_t)(uintptr_t)t;
@@ -164,7 +164,7 @@ static void free_stack(struct ptx_warp *warp, size_t page)
 }
 
 /*
- * Below the stack lies a page that cannot be touched. Stacks begin at different offsets in a page: the warps of a block
+ * Below the stack is a page that cannot be touched. Stacks begin at different offsets in a page: the warps of a block
  * take turns, and what all have at the same offset does not fit into the first cache.
  */
 bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
@@ -218,8 +218,8 @@ static void release(void **memory, size_t *room)
 }
 
 /*
- * A stack and the page below it are two mappings, of which Linux lets a process have 65530. What blocks could do
- * without takes fewer than half of them, so that on a host with hundreds of processors every OS thread can have its
+ * A stack and the page below it are two mappings, of which Linux lets a process have 65530. Stacks that blocks could do
+ * without take fewer than half of them, so that on a host with hundreds of processors every OS thread can have its
  * first block.
  */
 #define MOST_RESERVED 12288
@@ -329,7 +329,7 @@ struct ptx_next ptx_thread_next_warp(struct ptx_thread *t)
 
 /*
  * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
- * has gone round once only (`last`, where it was before, is 0): nobody knows yet how far it strides.
+ * has gone round once only (`last`, where it was before, is 0): its stride is not known yet.
  */
 struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
 {

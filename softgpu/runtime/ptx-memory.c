@@ -206,7 +206,7 @@ static bool take(struct ptx_thread *t, uint64_t bytes, uint64_t most)
 	return true;
 }
 
-/* Stacks have room for functions that few kernels call. What they do not use takes no memory. */
+/* Stacks have room for functions that few kernels call. The part that they do not use takes no memory. */
 static uint64_t stack_charge(size_t bytes)
 {
 	size_t unused = PTX_RUNTIME_STACK - PTX_RUNTIME_STACK_USED;

@@ -6,13 +6,13 @@
 #include "runtime/ptx-run.h"
 
 /*
- * What one call prints goes out in pieces of a fixed size. Measured on an H200: a text of 200,000 bytes and a precision
+ * The text of one call goes out in pieces of a fixed size. Measured on an H200: a text of 200,000 bytes and a precision
  * of 99,999 are printed whole, a conversion that is not known is printed as it is.
  */
 #define PIECE 4096
 #define MOST_TEXT (1u << 20)
 #define MOST_FORMAT (64u << 10)
-/* Of one conversion, with its end. */
+/* The bytes of one conversion, with its end. */
 #define MOST_SPEC 48
 /* No double has more digits behind its point. Those beyond are zeroes. */
 #define MOST_DIGITS 1100
@@ -21,12 +21,12 @@ struct printer {
 	struct ptx_context *ctx;
 	char piece[PIECE];
 	size_t length, total; /* of the piece, and of all of the call */
-	uint64_t arguments;   /* where the next one lies, in device memory */
+	uint64_t arguments;   /* the address of the next one in device memory */
 	uint32_t count;       /* of those taken */
 	bool ok;
 };
 
-/* A number that was printed without its width: what lies between its parts is added later. */
+/* A number that was printed without its width: the filling between its parts is added later. */
 struct number {
 	char text[MOST_DIGITS + 400];
 	size_t length;
@@ -283,8 +283,8 @@ static void put_text(struct printer *p, const struct conversion *c, const char *
 }
 
 /*
- * How much of a text is read: no more than is printed of it. Where it stands behind blanks, its length says how many
- * these are, so that a width counts.
+ * How much of a text is read: no more than is printed of it. Where blanks come before it, its length says how many
+ * there are, so that a width counts.
  */
 static size_t text_limit(const struct printer *p, const struct conversion *c)
 {
@@ -339,8 +339,8 @@ static void convert(struct printer *p, const struct conversion *c)
 }
 
 /*
- * What begins with a %; returns how much of the format it took. The text is copied: other threads, and the program, may
- * write to it meanwhile.
+ * Prints a conversion, which begins with a %; returns its length in the format. The text is copied: other threads, and
+ * the program, may write to it meanwhile.
  */
 static size_t print_conversion(struct printer *p, const char *at, size_t length)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs blocks. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A fault
- * leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
+ * Runs blocks. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A
+ * fault leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
  *
  * A loop may wait for what a thread of another block does. Blocks start in increasing order, so one that waits for an
  * earlier block finds it done or running; but a barrier of the grid, or a lock that another block has, may need blocks
@@ -81,7 +81,7 @@ static uint64_t nanoseconds_of(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The time of day when a kernel first asks, and what has passed since by a clock that nobody sets. */
+/* The time of day when a kernel first asks, and the time since then by a clock that is never set. */
 uint64_t ptx_rt_nanoseconds(void)
 {
 	static uint64_t begin;

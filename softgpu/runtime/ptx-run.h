@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compiled code and the functions that it calls share. Compiled code reads struct ptx_context by offset. */
+/*
+ * Declarations that compiled code and the functions that it calls share. Compiled code reads struct ptx_context by
+ * offset.
+ */
 #ifndef VCUDA_BACKEND_CPU_PTX_RUN_H
 #define VCUDA_BACKEND_CPU_PTX_RUN_H
 
@@ -80,7 +83,9 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
  */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
-/* For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB. */
+/*
+ * For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB.
+ */
 #define PTX_RUNTIME_STACK (128ull << 10)
 #define PTX_RUNTIME_STACK_USED (32ull << 10)
 
@@ -89,7 +94,7 @@ struct ptx_machine_code {
 	ptx_code code;
 	uint64_t stack;
 	bool quick;
-	/* Of quick code, atomic: for how long it has run; for how long it runs until better code is asked for */
+	/* of quick code, atomic: how long it has run, and how long it runs until better code is asked for */
 	uint64_t ran_ns, worth_ns;
 	bool hot; /* atomic: better code was asked for */
 	struct ptx_machine_code *older; /* blocks may still run it */
@@ -144,7 +149,7 @@ static inline uint32_t ptx_line_of(const struct ptx_binary *binary, uint32_t lin
 	return line ? binary->line + line - 1 : 0;
 }
 
-/* What a fault's report says. site: NULL, or the instruction's. */
+/* Sets the fields of a fault's report. site: NULL, or the instruction's. */
 void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,
 			uint64_t address, uint64_t bytes, uint32_t thread, struct ptx_fault *fault);
 /*
@@ -177,12 +182,12 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const u
 		  uint32_t thread);
 void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const uint64_t *data,
 		 uint64_t *old, uint32_t thread);
-/* What the site says, at one place that was checked. ftz: an addition of f32 takes subnormals for 0. */
+/* Does the site's operation at one place that was checked. ftz: an addition of f32 takes subnormals for 0. */
 void ptx_atom_apply(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t operand);
 /* One element of vectors. */
 void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
 		      const uint64_t *data, uint64_t *old, uint32_t thread, uint32_t part);
-/* Of 128 bits: lists of lower halves and of upper ones follow one another. */
+/* The same with 128 bits: lists of lower halves and of upper ones follow one another. */
 void ptx_rt_atom_wide(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
 		      const uint64_t *data, uint64_t *old, uint32_t thread);
 /* An id that no program can name */

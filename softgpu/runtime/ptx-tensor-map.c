@@ -3,7 +3,7 @@
 
 #include "runtime/ptx-tensor-map.h"
 
-/* A mark that bytes which happen to be somewhere do not have. Who wants to may set it: it keeps no secret. */
+/* A mark that bytes which happen to be somewhere do not have. A program may set it: the mark is no secret. */
 #define SEAL 0x7663756461746d61ull
 
 static const struct {

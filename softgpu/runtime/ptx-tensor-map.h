@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tensor map: where a tensor lies in global memory, and how a kernel's copies take boxes of it. The device layer
+ * A tensor map: the place of a tensor in global memory, and how a kernel's copies take boxes of it. The device layer
  * makes them; programs carry them about as 128 bytes that mean nothing to them and give them to kernels, which may pass
- * anything. So each has a seal, whoever uses one looks at it in a copy of its own, and no number is taken for granted.
+ * anything. So each has a seal, each user checks a copy of its own, and no number is trusted.
  * Dimension 0 is the one whose elements are neighbours.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
@@ -36,7 +36,7 @@ enum ptx_tensor_type {
 	PTX_TENSOR_TYPE_COUNT
 };
 
-/* Of how many bytes of shared memory the chunks of 16 change places; CUDA's numbers. */
+/* The bytes of shared memory within which chunks of 16 change places; CUDA's numbers. */
 enum ptx_tensor_swizzle {
 	PTX_TENSOR_SWIZZLE_NONE,
 	PTX_TENSOR_SWIZZLE_32,
@@ -45,7 +45,7 @@ enum ptx_tensor_swizzle {
 	PTX_TENSOR_SWIZZLE_COUNT
 };
 
-/* What an H100 fills what is outside with, of whatever type: a NaN of each, and what fma.oob takes for nothing. */
+/* The filling of an H100 for elements outside, of whatever type: a NaN, which fma.oob takes for nothing. */
 #define PTX_TENSOR_NAN_16 0x7ff7
 
 #define PTX_TENSOR_PIXELS 1024 /* of a box of images, at most */
@@ -58,7 +58,7 @@ struct ptx_tensor_map {
 	uint16_t box[PTX_TENSOR_RANK];         /* elements that it spans */
 	uint8_t steps[PTX_TENSOR_RANK];        /* of which it takes every so many; in dimension 0 all */
 	uint8_t rank, type, swizzle;
-	bool fills_nan; /* what lies outside of the tensor is NaN instead of 0 */
+	bool fills_nan; /* elements outside of the tensor are NaN instead of 0 */
 	bool images; /* for im2col: dimension 0 are channels, the last one images, and those between are an image's */
 	uint8_t unused;
 	uint16_t pixels; /* of such a box, which spans box[0] channels of each */
@@ -75,7 +75,7 @@ bool ptx_tensor_is_float(unsigned type);
 /* Bytes of shared memory in which chunks change places; those of one chunk where none do. */
 unsigned ptx_tensor_span(unsigned swizzle);
 
-/* What kernels may put in the place of what a map says; `which` dimension, from 0. */
+/* The fields of a map that kernels may replace; `which` dimension, from 0. */
 enum ptx_tensor_field {
 	PTX_TENSOR_FIELD_ADDRESS,
 	PTX_TENSOR_FIELD_RANK, /* less 1 */
@@ -95,7 +95,7 @@ void ptx_tensor_map_replace(struct ptx_tensor_map *map, enum ptx_tensor_field fi
 /* Whether copies can be made by it; a map that is being put together has no seal to look at. */
 bool ptx_tensor_map_valid(const struct ptx_tensor_map *map);
 void ptx_tensor_map_seal(struct ptx_tensor_map *map);
-/* Whether somebody sealed it and nobody has changed it since. */
+/* Whether the map was sealed, and not changed since. */
 bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map);
 /* All zeroes, which kernels begin with that make a map of their own. */
 bool ptx_tensor_map_empty(const struct ptx_tensor_map *map);

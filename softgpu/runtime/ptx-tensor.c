@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of boxes of tensors, done at once like the other bulk copies. The map comes from the program's memory: it is
- * copied before it is looked at, so that nobody changes it in between, and what it says of places is checked like any
- * other address, row by row.
+ * copied before it is looked at, so that no other thread changes it in between, and its addresses are checked like
+ * any other, row by row.
  */
 #include <string.h>
 
@@ -130,7 +130,7 @@ static void get_row(const struct box *b, uint64_t row, uint8_t *to)
 		memcpy(to + n, chunk(b, row * b->pitch + n), CHUNK);
 }
 
-/* Where the row at hand is in the tensor; a sum that no address can have is one that nobody may touch. */
+/* Where the row at hand is in the tensor; a sum that no address can have fails the check. */
 static struct part find_part(const struct box *b)
 {
 	unsigned __int128 address = b->map.address;
@@ -160,7 +160,7 @@ static uint8_t *reach(const struct box *b, const struct part *part)
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
 }
 
-/* To nearest even. What is no number becomes the same for all. */
+/* Rounds to nearest even. All NaNs become the same one. */
 static uint32_t as_tf32(uint32_t bits)
 {
 	if ((bits & 0x7fffffff) > 0x7f800000)
@@ -213,7 +213,7 @@ void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 	}
 }
 
-/* What is behind a tensor's end is left out, but an H100 stores nothing before its beginning, nor by a map of images
+/* Elements behind a tensor's end are left out, but an H100 stores nothing before its beginning, nor by a map of images
  * whose base pixels may lie outside of the image. */
 static void check_target(const struct box *b)
 {

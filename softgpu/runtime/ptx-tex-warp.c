@@ -36,7 +36,7 @@ INLINE bool any(wide_int which)
 	return halves[0] | halves[1];
 }
 
-/* Of numbers that a 32-bit integer can hold. */
+/* The floor of numbers that a 32-bit integer can hold. */
 INLINE wide_int floor_int(wide_float x)
 {
 	wide_int whole = __builtin_convertvector(x, wide_int);

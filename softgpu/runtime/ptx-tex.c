@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture fetches for the lanes of a warp. A coordinate becomes one texel's index on each axis, or two and a weight of
- * 8 bits of fraction, which may be 1; the addressing mode is applied to the indices. Whatever the coordinates are, only
- * texels of the texture are read. Anisotropic filtering and the bits that choose how fast to filter have no effect.
+ * 8 bits of fraction, which may be 1; the addressing mode is applied to the indices. For all coordinates, only texels
+ * of the texture are read. Anisotropic filtering and the bits that choose how fast to filter have no effect.
  */
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an OS thread keeps to run blocks: for each block at hand, stacks for the warps, shared and local memory, and the
- * state. Mostly there is one; blocks that may wait for one another are at hand together (see ptx-run.c). A warp's stack
- * is used by its own OS thread only.
+ * The state that an OS thread keeps to run blocks: for each block at hand, stacks for the warps, shared and local
+ * memory, and the state. Mostly there is one; blocks that may wait for one another are at hand together (see
+ * ptx-run.c). A warp's stack is used by its own OS thread only.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_THREAD_H
 #define VCUDA_BACKEND_CPU_PTX_THREAD_H
@@ -48,7 +48,7 @@ struct ptx_thread {
 	uint32_t warp_count, live_warps, current;
 	uint32_t ready;                  /* warps, as bits, that can run */
 	uint32_t together[PTX_BARRIERS]; /* warps that wait there as a whole, with nothing of them anywhere else */
-	uint32_t arrived;                /* barriers, as bits, that somebody has arrived at in this phase */
+	uint32_t arrived;                /* barriers, as bits, at which a warp has arrived in this phase */
 	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
@@ -64,7 +64,7 @@ struct ptx_thread {
 	size_t shared_room, local_room, cache_room, frames_room, dropped_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
 	uint64_t charged;  /* bytes: what the account of ptx-memory.c has of it */
-	/* Of the first of an OS thread: the next OS thread's, and whether it runs blocks. */
+	/* in the first of an OS thread: the next OS thread's, and whether it runs blocks */
 	struct ptx_thread *other;
 	int state; /* atomic */
 };
@@ -85,7 +85,8 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
 void ptx_thread_resume(struct ptx_thread *t); /* from the scheduler to the current warp */
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
 
-/* What runs now in place of the current warp, and where that one's stack pointer is saved. to NULL: it goes on itself. */
+/* The stack that runs now in place of the current warp, and where that warp's stack pointer is saved. to NULL: the warp
+ * goes on itself. */
 struct ptx_next {
 	void *to, **from;
 };
@@ -112,7 +113,8 @@ static inline void ptx_thread_exit(struct ptx_thread *t)
 	__builtin_unreachable();
 }
 
-/* What ptx_rt_sync() and ptx_rt_turn() do before they switch. *value: what the former gives, at first all lanes. */
+/* The first parts of ptx_rt_sync() and ptx_rt_turn(), before the switch. *value: the result of the former, at first all
+ * lanes. */
 struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
 			      uint64_t *value);
 struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last);
