@@ -24,7 +24,7 @@ struct softgpu_architecture {
 	uint16_t renamed; /* the name since CUDA 13.0; 0: the same */
 };
 
-/* Of a multiprocessor, and of a block that says first that it needs much shared memory. */
+/* The limits of a multiprocessor, and of a block that has asked for much shared memory. */
 struct softgpu_limits {
 	uint16_t from; /* the first architecture that has these */
 	uint16_t shared_kib, block_shared_kib;
@@ -35,7 +35,7 @@ struct softgpu_limits {
 /* NULL: no such architecture is known. The result is constant. */
 const struct softgpu_architecture *softgpu_architecture(unsigned number);
 
-/* Of an architecture from 30 on. One that is not known has those of the next older one. The result is constant. */
+/* The limits of an architecture, from 30 on. An unknown one has those of the next older one. The result is constant. */
 const struct softgpu_limits *softgpu_architecture_limits(unsigned number);
 
 /* Bytes of shared memory that each block takes beside its own. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libvcuda-cpu.so exports. The worker opens it with dlopen() only where the software GPU is used, because LLVM
+ * The exports of libvcuda-cpu.so. The worker opens it with dlopen() only where the software GPU is used, because LLVM
  * comes with it.
  *
  * Every function may be called by any thread. A thread that launches kernels may compile them: give it a stack of the
@@ -16,8 +16,8 @@
  * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all blocks at hand have together
  * (default: 256M and 16M for each thread that runs kernels)
  *
- * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 12.0). It decides which PTX runs
- * (architecture.h)
+ * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 12.0). It decides which PTX
+ * runs (architecture.h)
  *
  * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that each device reports (default: the process's
  * CPUs)

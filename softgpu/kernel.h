@@ -63,7 +63,8 @@ struct ptx_kernel_info {
 };
 
 /*
- * Makes in the background, once a process, what the first kernel's code needs. Nobody has to call it, nor wait for it.
+ * Prepares the linker for the first kernel in the background, once for each process. The call is optional and does not
+ * block.
  */
 void ptx_start(void);
 
@@ -74,8 +75,8 @@ void ptx_start(void);
  */
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error);
 /*
- * The same for several texts that are linked: .extern, .visible, .weak and .common symbols of one name are one symbol. A
- * symbol that no text defines is found when it is used.
+ * The same for several texts that are linked: .extern, .visible, .weak and .common symbols of one name are one symbol.
+ * A symbol that no text defines is found when it is used.
  */
 struct ptx_text {
 	const char *text;
@@ -91,7 +92,8 @@ void ptx_module_expect(const struct ptx_module *module);
 size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);
 /*
  * Tells the module where variable `index` lives. The device layer does so for all of them before the first
- * ptx_kernel_prepare(), and then copies ptx_variable.init there (ptx_module_relocate() patches pointers between variables).
+ * ptx_kernel_prepare(), and then copies ptx_variable.init there (ptx_module_relocate() patches pointers between
+ * variables).
  */
 void ptx_module_place(struct ptx_module *module, size_t index, uint64_t address);
 enum ptx_status ptx_module_relocate(struct ptx_module *module, size_t index, void *image, struct ptx_error *error);
@@ -139,7 +141,7 @@ enum ptx_fault_kind {
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 
-/* What the first faulting thread did. */
+/* The fault of the first faulting thread. */
 struct ptx_fault {
 	enum ptx_fault_kind kind;
 	uint64_t address;
@@ -151,7 +153,7 @@ struct ptx_fault {
 	bool own;		/* `address` is an offset in shared memory, or in a thread's local memory */
 };
 
-/* What becomes of an access that is not allowed: it ends the kernel, or is done, or reads zeroes and writes nothing. */
+/* The effect of an access that is not allowed: it ends the kernel, or is done, or reads zeroes and writes nothing. */
 enum ptx_stray { PTX_STRAY_FAULTS, PTX_STRAY_PASSES, PTX_STRAY_IS_DROPPED };
 
 struct ptx_texture_table;
@@ -168,13 +170,13 @@ struct ptx_launch {
 	void *device;			/* opaque to the compiler; passed to the device printf sink and to `stray` */
 	void (*print)(void *device, const char *text, size_t length);
 	/*
-	 * Asked about each access that the map does not allow, or that is misaligned; by any thread. Only global memory may
-	 * pass. NULL: all of them fault.
+	 * Asked about each access that the map does not allow, or that is misaligned; by any thread. Only global memory
+	 * may pass. NULL: all of them fault.
 	 */
 	enum ptx_stray (*stray)(void *device, const struct ptx_fault *fault);
 	/*
-	 * Whether such an access of global memory passes as one did before: asked first, because it is quick. NULL: none
-	 * does.
+	 * Whether such an access of global memory passes as one did before: asked first, because it is quick. NULL:
+	 * none does.
 	 */
 	bool (*is_known_stray)(void *device, uint64_t address, uint64_t bytes, bool write);
 	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */
@@ -185,14 +187,14 @@ struct ptx_launch {
 	bool (*decide)(uint64_t condition, uint32_t value);
 	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */
 	/*
-	 * Gives the number of another block that the calling thread is to run as well; false: there is none. NULL: blocks
-	 * do not wait for one another. A thread asks for as many as `share` at once, and for more, up to `resident`, when all
-	 * that it has wait for others.
+	 * Gives the number of another block that the calling thread is to run as well; false: there is none. NULL:
+	 * blocks do not wait for one another. A thread asks for as many as `share` at once, and for more, up to
+	 * `resident`, when all that it has wait for others.
 	 */
 	bool (*claim)(void *owner, uint64_t *index);
 	/*
-	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds the
-	 * thread is to sleep each time before it looks again, until something moves. May be NULL.
+	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds
+	 * the thread is to sleep each time before it looks again, until something moves. May be NULL.
 	 */
 	uint64_t (*stalled)(void *owner);
 	void *owner;
@@ -221,8 +223,8 @@ bool ptx_memory_is_charged(void);
 void ptx_release_memory(void);
 
 /*
- * For a launch whose blocks must all be there at a time: `bytes` are there for them, until unreserved. What is reserved
- * beyond 32 MiB is charged. False: that was refused.
+ * For a launch whose blocks must all be there at a time: `bytes` are there for them, until unreserved. Bytes
+ * beyond 32 MiB are charged. False: the charge was refused.
  */
 bool ptx_reserve_memory(uint64_t bytes);
 void ptx_unreserve_memory(uint64_t bytes);
@@ -233,7 +235,7 @@ void ptx_unreserve_memory(uint64_t bytes);
  */
 void ptx_ask_for_memory(bool (*room)(uint64_t bytes));
 
-/* What one block of a launch needs, bytes. If it is more than the limit, ptx_run_blocks() fails. */
+/* The bytes that one block of a launch needs. Above the limit ptx_run_blocks() fails. */
 uint64_t ptx_launch_memory(const struct ptx_launch *launch);
 
 /* How many blocks that follow one another do best in one call, side by side; 1: it does not matter. */
@@ -246,9 +248,9 @@ uint32_t ptx_launch_side(const struct ptx_launch *launch);
 void ptx_check_accesses(void);
 
 /*
- * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on the calling thread. Returns true if
- * all ended well, else false with `fault` filled in; after a fault no thread of that block runs on, and no later block is begun. Never crashes the process,
- * whatever the kernel does.
+ * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on
+ * the calling thread. Returns true if all ended well, else false with `fault` filled in; after a fault no thread of
+ * that block runs on, and no later block is begun. Never crashes the process, whatever the kernel does.
  */
 bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns of several VMs on the host's processors (protocol/turns.h): this back end's demand, and whose turn it is. Where
- * nobody has set turns (vcuda_cpu_turns()), it is always this one's. Thread-safe.
+ * no turns are set (vcuda_cpu_turns()), it is always this one's. Thread-safe.
  */
 #ifndef VCUDA_CPU_TURN_H
 #define VCUDA_CPU_TURN_H

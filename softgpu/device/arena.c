@@ -62,8 +62,8 @@ static bool reserve_at(uint64_t start, uint64_t length)
 static void reserve(void)
 {
 	/*
-	 * The guest reserves the same addresses. Those after the first are for processes in which something else lies
-	 * there.
+	 * The guest reserves the same addresses. The later ones are for processes that have something else
+	 * at the first.
 	 */
 	static const uint64_t places[] = {0x100000000000, 0x300000000000, 0x180000000000, 0x4000000000, 0};
 	uint64_t memory = softgpu_device()->memory * softgpu_device()->count;
@@ -110,10 +110,10 @@ static uint64_t alignment(uint64_t bytes, bool dense)
 }
 
 /*
- * How far behind a huge page's start the next one begins. Arrays that all begin on huge pages have what a kernel uses of
- * them at one time in the same places of the caches. Measured: on a Xeon whose second cache has 2 MiB a triad of 16 Mi
- * elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-warp-loop.c), 6.0 ms on an EPYC with 4
- * threads in place of 6.5 with a page.
+ * How far behind a huge page's start the next one begins. Arrays that all begin on huge pages have what a kernel uses
+ * of them at one time in the same places of the caches. Measured: on a Xeon whose second cache has 2 MiB a triad of 16
+ * Mi elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-warp-loop.c), 6.0 ms on an
+ * EPYC with 4 threads in place of 6.5 with a page.
  */
 static uint64_t stagger(uint64_t bytes, bool dense)
 {
@@ -221,7 +221,7 @@ static void discard(uint64_t start, uint64_t end)
 {
 	if (start >= end)
 		return;
-	/* Of larger ones no page is shared as part of a small one. */
+	/* A larger allocation shares no page as part of a small one. */
 	if (end - start <= 16 * PAGE)
 		softgpu_ipc_unshare(start, end);
 	madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
@@ -232,7 +232,7 @@ void softgpu_arena_discard(uint64_t address, uint64_t bytes)
 	discard(round_up(address, PAGE), (address + softgpu_arena_slot(bytes)) / PAGE * PAGE);
 }
 
-/* Nothing lies on that page; beyond the top nothing does either. */
+/* Whether the page is free, as are all beyond the top. */
 static bool is_free(uint64_t page, const struct span *free_span)
 {
 	return page >= free_span->start &&

@@ -21,7 +21,7 @@ bool softgpu_arena_is_readable(uint64_t start, uint64_t bytes);
  */
 uint64_t softgpu_arena_alloc(uint64_t bytes, bool dense);
 
-/* What an allocation takes of the device's memory, gap included. */
+/* The bytes of the device's memory that an allocation takes, gap included. */
 uint64_t softgpu_arena_slot(uint64_t bytes);
 
 /* Returns the pages of an allocation to the system. Before softgpu_arena_free(), without the lock: it may take long. */

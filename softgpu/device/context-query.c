@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program asks of and sets in its current context. */
+/* Queries and settings of the current context. */
 #include "device/context.h"
 #include "device/device.h"
 

@@ -142,8 +142,8 @@ CUresult softgpu_enter(struct CUctx_st **context)
 }
 
 /*
- * A stream may wait for ever, and what is queued behind it takes memory. What the stream waits for may be queued by the
- * next command: who would hold much waits only while something runs.
+ * A stream may wait for ever, and the operations behind that take memory. The next command may queue the end of the
+ * wait, so a call that takes much memory waits only while something runs.
  */
 CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies. What a copy touches is checked at the call; long copies are cut into pieces that several threads run. */
+/* Copies. The memory of a copy is checked at the call; long copies are cut into pieces that several threads run. */
 #include <stdlib.h>
 #include <string.h>
 

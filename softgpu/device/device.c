@@ -229,7 +229,7 @@ static void check_compile(void)
 		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto, quick or optimised", text);
 }
 
-/* Of the first CPU as it runs now, kHz: what a virtual machine says. 0: unknown. */
+/* The present clock of the first CPU in kHz, as a virtual machine reports it. 0: unknown. */
 static int current_clock(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");

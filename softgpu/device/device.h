@@ -38,7 +38,7 @@
 /* The memory of blocks is that of all devices together, and counts as this one's. */
 #define SOFTGPU_BLOCK_DEVICE 0
 
-/* What a kernel's access beside an allocation does. */
+/* The effect of a kernel's access beside an allocation. */
 enum softgpu_bounds {
 	SOFTGPU_BOUNDS_GRANULES, /* passes within the 2 MiB that memory is mapped by */
 	SOFTGPU_BOUNDS_EXACT,    /* ends the kernel */
@@ -78,7 +78,9 @@ bool softgpu_initialised(void);
 /* CUDA_SUCCESS, or what a call that names device `dev` must return. */
 CUresult softgpu_device_check(CUdevice dev);
 
-/* An attribute of a device that is there, or CUDA_ERROR_INVALID_VALUE if there is none of that number (attributes.c). */
+/*
+ * An attribute of a device that is there, or CUDA_ERROR_INVALID_VALUE if there is none of that number (attributes.c).
+ */
 CUresult softgpu_attribute(CUdevice_attribute attribute, CUdevice dev, int *value);
 
 #endif

@@ -272,7 +272,7 @@ static CUresult enter_event(CUevent handle)
 		return result;
 	if (!softgpu_registry_has(handle, SOFTGPU_EVENT))
 		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	/* A failed context's events cannot tell of success, whoever asks. */
+	/* A failed context's events cannot tell of success, in no thread. */
 	return handle->context->error ? softgpu_leave(handle->context->error) : CUDA_SUCCESS;
 }
 

@@ -15,7 +15,7 @@ struct softgpu_record;
 
 bool softgpu_record_done(const struct softgpu_record *record);
 
-/* What others see of an event that processes share; NULL: it is not one. */
+/* The shared part of an event that several processes use; NULL: the event is not shared. */
 struct softgpu_shared_event *softgpu_event_shared(CUevent handle);
 
 /* A new event for one that another process made; takes it over. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control groups leave this process. */
+/* The processors and memory that the control groups leave this process. */
 #ifndef SOFTGPU_GROUP_LIMITS_H
 #define SOFTGPU_GROUP_LIMITS_H
 

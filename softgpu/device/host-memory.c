@@ -110,9 +110,9 @@ bool softgpu_host_remove(uint64_t start, bool managed)
 }
 
 /*
- * Also in a context that has failed, where it returns the error all the same: the memory must be free of kernels before
- * it is unmapped. An error of the work that is waited for here is for its own waiters. Of several calls at once one
- * does it.
+ * Works in a context that has failed, too, and returns its error: the memory must be free of kernels before it is
+ * unmapped. An error of the work that this call waits for is for its own waiters. Only one of several calls at once
+ * does the work.
  */
 CUresult softgpu_hostUnregister(void *p, int *done)
 {

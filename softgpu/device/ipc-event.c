@@ -24,7 +24,7 @@
 /* Records that may be under way at once: one that is done must not stand for one before it, on another stream. */
 #define SLOTS (PAGE / 8 - 1)
 
-/* Other processes write here what they like: any value only makes somebody wait, or not. */
+/* Other processes may write any values here: a value only decides whether a process waits. */
 struct numbers {
 	_Atomic uint64_t begun, done[SLOTS];
 };
@@ -37,8 +37,8 @@ struct softgpu_shared_event {
 	struct numbers *numbers;
 	/*
 	 * A record that is under way locks the byte of the file that has its place's number. The system takes the lock
-	 * away when its process dies, whose work is gone: then the record counts as done. The descriptor is of this mapping
-	 * alone, and so are its locks; `mine` has the numbers that they are for, 0: none.
+	 * away when its process dies, whose work is gone: then the record counts as done. The descriptor is of this
+	 * mapping alone, and so are its locks; `mine` has the numbers that they are for, 0: none.
 	 */
 	int fd;
 	_Atomic uint64_t mine[SLOTS];
@@ -52,7 +52,7 @@ struct await {
 	struct await *next; /* of those that a thread looks after */
 };
 
-/* A descriptor of the same file whose locks nobody shares: what was sent, or is, has them in common. */
+/* A descriptor of the same file with locks of its own: descriptors that were sent share their locks. */
 static int reopen(int fd)
 {
 	char path[40];
@@ -130,7 +130,7 @@ static bool is_locked(const struct softgpu_shared_event *e, uint64_t number)
 	return fcntl(e->fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
 }
 
-/* The number is ours, and whoever asks from now on waits for it; false: there is a higher one already. */
+/* Publishes our number, for which later waits wait; false: there is a higher one already. */
 static bool publish(struct softgpu_shared_event *e, uint64_t number)
 {
 	uint64_t newest = atomic_load(&e->numbers->begun);
@@ -184,7 +184,7 @@ bool softgpu_shared_event_done(const struct softgpu_shared_event *e, uint64_t nu
 	return atomic_load(&e->mine[number % SLOTS]) != number && !is_locked(e, number);
 }
 
-/* ---- waiting: nobody wakes a process for another, so one thread looks, more seldom the longer it takes ---- */
+/* ---- waiting: processes do not wake one another, so one thread looks, more seldom the longer it takes ---- */
 
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t awaits_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events of several processes: numbers in a page that all of them map. A record counts up the first when it is made,
- * and puts what it got into its own place among the others when it is done. One whose process died before that counts as
- * done. With the lock held.
+ * and puts what it got into its own place among the others when it is done. One whose process died before that counts
+ * as done. With the lock held.
  */
 #ifndef VCUDA_CPU_IPC_EVENT_H
 #define VCUDA_CPU_IPC_EVENT_H
@@ -18,7 +18,7 @@ struct softgpu_shared_event *softgpu_shared_event_create(void); /* NULL: not pos
 void softgpu_shared_event_get(struct softgpu_shared_event *event);
 void softgpu_shared_event_put(struct softgpu_shared_event *event); /* NULL is fine */
 
-/* A new record's number; whoever asks from now on waits for it. 0: too many are under way, 511 of all processes. */
+/* A new record's number, for which later waits wait. 0: too many are under way, 511 of all processes. */
 uint64_t softgpu_shared_event_begin(struct softgpu_shared_event *event);
 void softgpu_shared_event_finish(struct softgpu_shared_event *event, uint64_t number);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations that several processes use. One that is offered for the first time moves into a file, at the same
- * address; whoever opens it maps that file. Nothing waits for work on it, which may itself wait for what the program
- * does next.
+ * address; a process that opens it maps that file. No call waits for work on it, which may itself wait for the
+ * program's next call.
  *
  * Larger ones have whole pages, and get a file each. The pages of small ones hold others as well: all such pages go to
- * one file, each as far from its beginning as it is from the arena's. Who opens a small allocation gets what lies on
- * its pages with it, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
+ * one file, each as far from its beginning as it is from the arena's. A process that opens a small allocation gets
+ * all that is on its pages, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
  */
 #include "device/ipc.h"
 
@@ -49,7 +49,7 @@ struct import {
 	struct import *next;
 };
 
-/* One that lies in the file of small allocations. */
+/* A page in the file of small allocations. */
 struct page {
 	uint64_t address;
 	struct page *next;
@@ -85,7 +85,7 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* With pages of nobody else's, all zero. */
+/* Maps pages that only this process has, all zero. */
 static bool map_own(uint64_t address, uint64_t bytes)
 {
 	return mmap((void *)(uintptr_t)address, whole_pages(bytes), PROT_READ | PROT_WRITE,
@@ -229,7 +229,7 @@ static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, const stru
 	}
 	*e = (struct export){.address = address, .bytes = bytes, .next = exports};
 	exports = e;
-	/* else it lies in a file that nobody else has: no harm */
+	/* else it is in a file that no other process has: no harm */
 	e->offered = offer_part(pool, dev, part, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
@@ -298,7 +298,7 @@ CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* ---- opened ---- */
 
-/* It counts once, in however many contexts. */
+/* Memory that several contexts have opened counts once. */
 static bool is_opened(const struct vcuda_share_handle *handle)
 {
 	const struct import *i;
@@ -348,7 +348,7 @@ free_address:
 	return false;
 }
 
-/* `pool`: of which it is imported, or NULL. What is imported again has the same address, and ends once. */
+/* `pool`: the imported pool, or NULL. Memory that is imported again has the same address, and ends once. */
 static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle,
 			  const struct vcuda_share_part *part, int fd, struct CUmemPoolHandle_st *pool,
 			  CUdeviceptr *address)
@@ -525,8 +525,8 @@ CUresult softgpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
 }
 
 /*
- * What is exported of a pool is the memory's handle, with the pool's key where that has zeroes. As with NVIDIA's driver
- * (580) the pool has to be exported before its memory.
+ * The exported data of a pool's memory are its handle, with the pool's key where that has zeroes. As with NVIDIA's
+ * driver (580) the pool has to be exported before its memory.
  */
 CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 {

@@ -12,14 +12,15 @@
 /* The result of a call for an error of vcuda_share_take(). */
 CUresult softgpu_ipc_result(int err);
 
-/* A handle carries the number of the device that has the memory. Whoever made the handle may have written any. */
+/* A handle carries the number of the device that has the memory. The maker of the handle may have written any number.
+ */
 void softgpu_ipc_set_device(struct vcuda_share_handle *handle, CUdevice dev);
 CUdevice softgpu_ipc_device(const struct vcuda_share_handle *handle);
 
-/* An allocation is given back: nobody is offered it any more. */
+/* An allocation is given back: no process is offered it any more. */
 void softgpu_ipc_freed(uint64_t address);
 
-/* Nothing lies on these pages now: those that others could open become this process's own. */
+/* These pages are free now: those that other processes could open become this process's own. */
 void softgpu_ipc_unshare(uint64_t start, uint64_t end);
 
 /* Whether another process may have a page of these: they lie in a file. */

@@ -370,7 +370,7 @@ static void release(const struct softgpu_range *found)
 	struct softgpu_scope scope = {.context = range.context, .last = softgpu_submitted()};
 
 	softgpu_range_remove(range.start);
-	/* What is submitted from now on cannot use it. */
+	/* Work that is submitted from now on cannot use the memory. */
 	softgpu_wait(&scope);
 	give_back(&range);
 }

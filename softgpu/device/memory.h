@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What device addresses mean: one table of ranges sorted by address, for allocations, variables of modules and
+ * The meaning of device addresses: one table of ranges sorted by address, for allocations, variables of modules and
  * registered host memory. All calls with the lock held unless they say otherwise.
  */
 #ifndef VCUDA_CPU_MEMORY_H
@@ -52,8 +52,7 @@ bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 /* How many of the bytes from `address` on, of `bytes` at most, spans() allows to read. */
 uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes);
 
-/* Whether all of it is memory that lies in one piece, and that kernels may write if that is wanted; several allocations
- * may make it up. */
+/* Whether all of the range is memory, which kernels may write if `write` is set. Several allocations may make it up. */
 bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write);
 
 /* Whether any range overlaps. */
@@ -78,7 +77,8 @@ CUresult softgpu_host_check(uint64_t start, uint64_t bytes, bool write);
 const struct softgpu_range *softgpu_host_find(uint64_t start, bool managed);
 
 /*
- * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock meanwhile.
+ * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock
+ * meanwhile.
  */
 bool softgpu_host_remove(uint64_t start, bool managed);
 
@@ -97,7 +97,7 @@ CUresult softgpu_memory_alloc_pooled(struct CUctx_st *context, uint64_t bytes, s
 bool softgpu_memory_count(CUdevice dev, uint64_t bytes);
 void softgpu_memory_uncount(CUdevice dev, uint64_t bytes);
 
-/* Who else is asked; NULL: nobody. */
+/* The meter that is asked for memory; NULL: none. */
 const struct vcuda_meter *softgpu_meter(void);
 
 /* About to have about `bytes` more of the host's memory. False: that is refused. With the lock held or not. */
@@ -166,7 +166,9 @@ bool softgpu_mapped_is_shared(uint64_t address);
 /* Whether it is memory of the guest process, which its processors use as well. */
 bool softgpu_mapped_is_guest(uint64_t address);
 
-/* The first address from this one on, of such memory, whose page has contents; the end of the mapping: there is none. */
+/*
+ * The first address from this one on, of such memory, whose page has contents; the end of the mapping: there is none.
+ */
 uint64_t softgpu_mapped_data(uint64_t address);
 
 /*

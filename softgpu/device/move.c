@@ -55,7 +55,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 		before.sa_handler(number);
 }
 
-/* The signal is ours; somebody else in the process may have taken it since the last move. */
+/* Takes the signal again: other code in the process may have taken it since the last move. */
 static bool prepare(void)
 {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_RESTART}, now;
@@ -96,7 +96,7 @@ bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t off
 	atomic_fetch_add(&moves, 1);
 	ok = mprotect(pages, bytes, PROT_READ) == 0 && write_all(fd, address, bytes, offset) &&
 	     mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) != MAP_FAILED;
-	/* That it may be written again splits no mapping, so that it takes no memory that could be missing. */
+	/* Making it writable again splits no mapping, so that it takes no memory that could be missing. */
 	if (!ok && mprotect(pages, bytes, PROT_READ | PROT_WRITE))
 		vcuda_log("memory that could not be shared can no longer be written: %s", strerror(errno));
 	atomic_store(&moving, 0);

@@ -193,7 +193,7 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 	return softgpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Its allocations live on. NVIDIA's driver (580) keeps an imported pool while memory of it is imported. */
+/* The pool's allocations live on. NVIDIA's driver (580) keeps an imported pool while memory of it is imported. */
 CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	softgpu_lock();

@@ -19,7 +19,7 @@
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000
 
-/* What takes that long is worth a claim. */
+/* Work that takes that long is worth a claim. */
 #define LEAST_NS 5000
 
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
@@ -42,8 +42,8 @@
 #define MOST_WAIT_NS 5000000
 
 /*
- * Beyond so many operations, or bytes in them, whoever wants to submit more has to wait, unless the worker says
- * otherwise. A GPU's streams hold about a thousand operations.
+ * Beyond so many operations, or bytes in them, a call that submits more has to wait, unless the worker sets other
+ * limits. A GPU's streams hold about a thousand operations.
  */
 #define MOST_PENDING (1u << 18)
 #define MOST_HELD (128ull << 20)
@@ -432,7 +432,7 @@ static struct softgpu_op *last_issued_find(const struct softgpu_scope *scope)
 	return NULL;
 }
 
-/* Who would write what a context that ends waits for may be the thread that ends it. */
+/* The value for which an ending context waits may have to come from the thread that ends it. */
 static bool drop_stuck(struct CUctx_st *context)
 {
 	if (!context || !context->ending || !is_stuck(context))
@@ -535,7 +535,7 @@ static void *extra_worker(void *unused)
 
 static bool start_worker(void *(*body)(void *))
 {
-	/* What an instruction raises must reach its handler. */
+	/* A signal that an instruction raises must reach its handler. */
 	pthread_attr_t attributes;
 	bool ok;
 

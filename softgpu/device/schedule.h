@@ -27,7 +27,7 @@ struct softgpu_record;
 
 struct softgpu_op {
 	struct softgpu_op *next;   /* in its stream */
-	struct vcuda_list ready; /* on the ready list while it has units that nobody has claimed */
+	struct vcuda_list ready; /* on the ready list while it has units that no thread has claimed */
 	struct CUstream_st *stream;
 	uint64_t seq;
 	uint64_t bytes;      /* of the host's memory that it holds, where that may be much */
@@ -39,12 +39,12 @@ struct softgpu_op {
 	unsigned int active; /* threads that run units */
 	bool started;
 	bool copies;   /* copies or sets memory, and is no kernel */
-	bool external; /* run by somebody else once start() was called, who calls softgpu_op_done(); `units` is 0 */
+	bool external; /* run by other code once start() was called, which calls softgpu_op_done(); `units` is 0 */
 	struct softgpu_record *after; /* may not start before this is done; NULL: none */
 	/*
 	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation
-	 * first in its stream, whenever anything is submitted or ends and in softgpu_schedule_again(). In a context that ends
-	 * it is waited for while something of that runs: then all that has not started is dropped.
+	 * first in its stream, whenever anything is submitted or ends and in softgpu_schedule_again(). In a context
+	 * that ends it is waited for while something of that runs: then all that has not started is dropped.
 	 */
 	bool (*due)(const struct softgpu_op *op);
 	/*
@@ -74,7 +74,7 @@ struct CUstream_st {
 	/* Made for one operation of the context as a whole: it comes after all that is older, or all that is newer
 	 * after it. */
 	bool gathers, holds;
-	/* Its work is part of an operation that was submitted before. */
+	/* The work is part of an operation that was submitted before. */
 	bool inner;
 };
 
@@ -110,10 +110,10 @@ uint64_t softgpu_submitted(void);
  */
 bool softgpu_has_room(uint64_t bytes);
 
-/* Whether nothing runs or may start, so that no operation ends unless somebody else does something. */
+/* Whether no operation runs or may start, so that none ends unless another thread or process does something. */
 bool softgpu_is_stuck(void);
 
-/* What to wait for: all that matches and has a number <= last. The caller holds references to what it names. */
+/* The operations to wait for: all that match and have a number <= last. The caller holds references to its members. */
 struct softgpu_scope {
 	struct CUctx_st *context;   /* NULL: all contexts */
 	struct CUstream_st *stream; /* NULL: all streams; a NULL stream includes the blocking streams */

@@ -2,8 +2,8 @@
 /*
  * Streams that wait for a value in memory, and write one. A wait holds no thread: it is an operation that may not start
  * before the value is there. Kernels, copies and other streams that write the value end, and an end makes the scheduler
- * look. Nobody tells of what the host's threads and kernels that go on write, so one thread looks while any wait is
- * queued: after 20 us, then more seldom, every millisecond in the end. Without waits it sleeps.
+ * look. Writes of the host's threads, and of kernels that go on, are not announced, so one thread looks while any wait
+ * is queued: after 20 us, then more seldom, every millisecond in the end. Without waits it sleeps.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapped memory. Allocations are files in memory, a reservation a part of the device's address space; mapping puts
- * one into the other. What kernels and copies may touch is what access was given to, as everywhere. A part of a
+ * one into the other. Kernels and copies may touch memory to which access was given, as everywhere. A part of a
  * reservation can also be a place of guest memory, which the worker maps there (memory/mapping.h).
  */
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #define GRANULARITY (2u << 20)
 
-/* Memory, whoever made it. There is one of these for it however often it was imported, and it counts here once. */
+/* Memory of this or another process. It has one of these however often it was imported, and counts once. */
 struct file {
 	unsigned int refs; /* each handle and each mapping */
 	uint64_t size;
@@ -34,7 +34,7 @@ struct file {
 	struct vcuda_list node;
 };
 
-/* What a handle names. */
+/* The allocation of a handle. */
 struct allocation {
 	struct file *file;
 	bool shareable;
@@ -44,7 +44,7 @@ struct mapping {
 	uint64_t start, size;
 	struct file *file;     /* NULL: a place of guest memory, or `leaves` */
 	uint8_t reads, writes; /* devices with access, a bit each; none: it has no range in the table */
-	bool leaves; /* unmapped, but guest memory lies there still, or lies in a place that was unmapped with it */
+	bool leaves;           /* unmapped, but guest memory is there still, or in a place that was unmapped with it */
 	struct mapping *next;
 };
 

@@ -12,7 +12,7 @@
 /* Conditional nodes may be nested so deep: a level takes about 1 KiB of a thread's stack. */
 #define SOFTGPU_MOST_NESTED 256
 
-/* The conditions of a graph. What was instantiated from it has a list of its own, and keeps those of the graph. */
+/* The conditions of a graph. An executable graph has a list of its own, and keeps the graph's conditions. */
 struct softgpu_conditions {
 	_Atomic unsigned int refs;
 	struct softgpu_conditions *from; /* NULL: they are this one's */

@@ -21,13 +21,13 @@ static inline void *softgpu_blas_pointer(const struct softgpu_blas_work *w, unsi
 	return (void *)(uintptr_t)w->o[operand].address;
 }
 
-/* Where the first of a vector lies: the last in memory, if they go backwards. */
+/* The offset of a vector's first element: the last one in memory, if they go backwards. */
 static inline int64_t softgpu_blas_first(const struct vcuda_blas_operand *o)
 {
 	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
 }
 
-/* What is not success ends the context. */
+/* A result other than success ends the context. */
 typedef CUresult (*softgpu_blas_own)(const struct softgpu_blas_work *work);
 
 struct softgpu_blas_call {
@@ -41,7 +41,7 @@ extern const struct softgpu_blas_call softgpu_blas_calls[VCUDA_BLAS_LIMIT];
 /* ---- blas-gemm.c ---- */
 
 CUresult softgpu_blas_gemm(const struct softgpu_blas_work *work);
-/* Of types that OpenBLAS has not; not of complex ones. */
+/* For types that OpenBLAS lacks, but not complex ones. */
 CUresult softgpu_blas_gemv(const struct softgpu_blas_work *work);
 
 /* ---- blas-level-1.c ---- */

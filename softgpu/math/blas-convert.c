@@ -53,7 +53,9 @@ static inline uint16_t to_bfloat16(float f)
 	return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Of 8 bits, `digits` of them the fraction; the exponent of 1 is `bias`. E5M2 has infinities as halves have, E4M3 none.
+/*
+ * A number of 8 bits, `digits` of them the fraction; the exponent of 1 is `bias`. E5M2 has infinities as halves have,
+ * E4M3 none.
  */
 static inline float from_quarter(uint8_t q, unsigned int digits, unsigned int bias)
 {
@@ -68,7 +70,7 @@ static inline float from_quarter(uint8_t q, unsigned int digits, unsigned int bi
 			(size >> digits ? normal : bits_of((float)size * float_of((128 - bias - digits) << 23))));
 }
 
-/* What is too large becomes the largest, as in NVIDIA's conversions. */
+/* A number that is too large becomes the largest one, as in NVIDIA's conversions. */
 static inline uint8_t to_quarter(float f, unsigned int digits, unsigned int bias)
 {
 	uint32_t bits = bits_of(f), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;

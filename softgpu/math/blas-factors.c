@@ -283,7 +283,7 @@ CUresult softgpu_blas_matinv(const struct softgpu_blas_work *w)
 
 /* ---- Q R ---- */
 
-/* What LAPACK wants to work in, for so many columns: blocks of 32, unless they are long. */
+/* The work space that LAPACK wants for so many columns: blocks of 32, unless they are long. */
 static int64_t room_for(int64_t columns, unsigned int size)
 {
 	return columns * size > 1 << 20 ? columns : 32 * columns + 65 * 64;

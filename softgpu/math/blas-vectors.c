@@ -15,7 +15,7 @@ struct vector {
 	unsigned int type, size, wide;
 };
 
-/* What a piece of any type is computed in. */
+/* The memory in which a piece of any type is computed. */
 union piece {
 	float s[PIECE];
 	double d[PIECE];

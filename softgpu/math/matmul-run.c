@@ -14,7 +14,7 @@
 #define BLOCK SOFTGPU_PRODUCT_BLOCK
 
 /* A matrix that is read or written an element at a time: bytes from one to the next, in what is computed. */
-/* A matrix. Nobody has checked the address and the steps of one that is not read: no pointer is formed of them. */
+/* A matrix. Address and steps of a matrix that is not read are not checked: no pointer is formed of them. */
 struct place {
 	uint64_t address, row, column; /* bytes from one row, or column, to the next */
 	unsigned int type;
@@ -230,7 +230,7 @@ static void set_tile(struct tile *t, const struct softgpu_matmul *m, uint64_t un
 
 /* ---- gradients of a bias that are sums of A or B ---- */
 
-/* Of op(A)'s rows, or op(B)'s columns: `n` sums over k, from `first` on. */
+/* Sums op(A)'s rows, or op(B)'s columns: `n` sums over k, from `first` on. */
 static void sum_operand(const struct tile *t, const struct softgpu_stored *s, bool along, int64_t first, int64_t n)
 {
 	float numbers[BLOCK];

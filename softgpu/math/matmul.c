@@ -16,7 +16,7 @@
 #include "device/memory.h"
 #include "device/stream.h"
 
-/* What cuBLASLt of the same age as the driver says. */
+/* The version of cuBLASLt of the same age as the driver. */
 #define VERSION 130100
 
 /* ---- memory; with the lock held ---- */
@@ -192,7 +192,7 @@ CUresult softgpu_matmul(CUstream handle, void *matmul)
 
 /* ---- questions ---- */
 
-/* Of the one algorithm, the bytes of a capability; 0: there is no such. */
+/* The bytes of a capability of the only algorithm; 0: there is no such capability. */
 static uint32_t capability(uint32_t attribute, uint64_t *value)
 {
 	switch (attribute) {
@@ -247,7 +247,7 @@ static CUresult answer_capability(const vcuda_matmul_question *q, uint64_t *word
 	return CUDA_SUCCESS;
 }
 
-/* What was set in the algorithm changes nothing. */
+/* Settings of the algorithm change nothing. */
 static CUresult answer_result(uint64_t *words, uint32_t *count)
 {
 	const struct vcuda_matmul_result result = {.algo = {.place = 1, .splits = 1}, .waves = 1};

@@ -12,7 +12,7 @@
 #include "device/stream.h"
 #include "math/scrambles.h"
 
-/* Of all generators of the process: a guest may make as many as it likes. */
+/* The limit of all generators of the process: a guest may make any number. */
 #define MOST_BYTES (1ull << 30)
 
 struct vcuda_generator_st {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of boxes between arrays and pitched memory. What a copy touches is checked at the call. */
+/* Copies of boxes between arrays and pitched memory. The memory of a copy is checked at the call. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor maps, which kernels copy boxes of tensors by. What they must be is the driver API's documentation of each
- * call. */
+/* Tensor maps, by which kernels copy boxes of tensors. The rules are in the driver API's documentation of each call. */
 #include <string.h>
 
 #include "ops.h"
@@ -22,7 +21,7 @@ static bool below(int value, int end)
 	return value >= 0 && value < end;
 }
 
-/* Right as it stands, but nothing that this device does. */
+/* Refuses a correct map that this device does not support. */
 static CUresult refuse(const char *what)
 {
 	vcuda_log("cuTensorMapEncode*(): %s are not supported", what);
@@ -43,7 +42,7 @@ static CUresult check_enumerations(int type, int interleave, int swizzle, int pr
 	return CUDA_SUCCESS;
 }
 
-/* What the kinds have in common, as far as it would not fit into the map; the rest is looked at there. */
+/* Checks the common parts of the kinds that would not fit into the map; the map's own check finds the rest. */
 static CUresult describe(struct ptx_tensor_map *map, int type, unsigned rank, const void *address,
 			 const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *steps, int swizzle,
 			 int fill)

@@ -152,8 +152,8 @@ static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width
 }
 
 /*
- * One row. It may go on behind its allocation: NVIDIA's driver creates such textures, and programs size them generously.
- * Memory behind the allocation has no texels: fetches read zero.
+ * One row. It may go on behind its allocation: NVIDIA's driver creates such textures, and programs size them
+ * generously. Memory behind the allocation has no texels: fetches read zero.
  */
 static CUresult take_linear(struct texture *t, CUdeviceptr address, size_t bytes)
 {
@@ -278,7 +278,7 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	return CUDA_SUCCESS;
 }
 
-/* Of a cubemap each face ends at its edges. */
+/* Each face of a cubemap ends at its edges. */
 static void clamp_faces(struct texture *t)
 {
 	if (t->array && t->array->descriptor.Flags & CUDA_ARRAY3D_CUBEMAP)
@@ -346,7 +346,7 @@ static struct texture *find(const struct CUctx_st *c, uint64_t handle, bool surf
 	return t && t->ptx.handle == handle && t->ptx.surface == surface && t->context == c ? t : NULL;
 }
 
-/* What is queued may still use it. */
+/* Queued work may still use the object. */
 static CUresult destroy(uint64_t handle, bool surface)
 {
 	struct softgpu_scope scope = {.last = 0};
