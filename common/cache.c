@@ -83,7 +83,7 @@ static int make_folders(const char *path)
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Whoever can write here decides what our process executes. */
+/* A user who can write here decides what our process executes. */
 static bool ours(int fd, mode_t forbidden, struct stat *st)
 {
 	return !fstat(fd, st) && st->st_uid == geteuid() && !(st->st_mode & forbidden);

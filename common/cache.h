@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of files that outlives the process: what was made once, found again by its key. Any number of threads and
- * processes may use a folder at once. What is not wholly there and whole is not there: a lookup that fails, for
- * whatever reason, is a miss, and a store that fails leaves nothing behind.
+ * A folder of files that outlives the process: data that was made once is found again by its key. Any number of threads
+ * and processes may use a folder at once. An entry that is not whole counts as missing: a lookup that fails, for any
+ * reason, is a miss, and a store that fails leaves nothing behind.
  */
 #ifndef VCUDA_CACHE_H
 #define VCUDA_CACHE_H
@@ -20,12 +20,12 @@ struct vcuda_cache_key {
 	uint8_t bytes[VCUDA_CACHE_KEY_BYTES];
 };
 
-/* Whose entries they are; the caller keeps it as long as the cache is open. */
+/* The kind of entries; the caller keeps it as long as the cache is open. */
 struct vcuda_cache_kind {
 	char magic[VCUDA_CACHE_MAGIC_BYTES]; /* how every entry begins */
 	/* SHA-256, of whichever library the user has. */
 	void (*digest)(const void *data, size_t size, uint8_t digest[VCUDA_CACHE_DIGEST_BYTES]);
-	/* Called at most once while the cache is open, when an entry cannot be written; NULL: nobody wants to know. */
+	/* Called at most once while the cache is open, when an entry cannot be written; NULL: no warning. */
 	void (*warn)(int error);
 };
 

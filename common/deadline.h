@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and ends of waits, by the clock that nobody sets: a step of the real-time clock would lengthen a wait by as
+ * Time and ends of waits, by the clock that is never set: a step of the real-time clock would lengthen a wait by as
  * much. For pthread_cond_clockwait() with CLOCK_MONOTONIC.
  */
 #ifndef VCUDA_DEADLINE_H

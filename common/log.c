@@ -21,7 +21,7 @@ static __thread struct {
 	size_t bytes, size;
 } captured;
 
-/* Whatever the number stands for later in a process that began without stderr is a file like any other. */
+/* In a process that began without stderr, the number may later be that of any other file. */
 __attribute__((constructor)) static void look_for_stderr(void)
 {
 	has_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;

@@ -44,7 +44,7 @@ static int high(void)
 	return (int)(most >= 2 * FROM_THE_TOP ? most - FROM_THE_TOP : most / 2);
 }
 
-/* A copy with a high number, or the highest that is to be had. */
+/* A copy with a high number, or the highest possible one. */
 static int raise_number(int fd)
 {
 	int raised = -1;

@@ -29,7 +29,7 @@
 
 static const uint8_t magic[8] = "vcuda\0\0\1";
 
-/* What is sent with the file; of kind BUSY it comes without one. Who asks for what is not there gets no answer. */
+/* The answer that comes with the file; kind BUSY comes without one. A question about a missing entry gets no answer. */
 struct answer {
 	uint64_t kind;
 	struct vcuda_share_part part; /* of a file of ours */
@@ -51,7 +51,7 @@ static uint8_t our_name[16];
 static int listener = -1;
 static bool (*scope)(pid_t worker);
 
-/* Who connected and has not asked yet, the first that came in front. The listener's thread's. */
+/* Clients that have connected and not asked yet, the oldest in front. Only the listener's thread uses them. */
 static struct client {
 	int fd;
 	time_t until;
@@ -157,7 +157,7 @@ static void drop_client(unsigned int n)
 	memmove(&clients[n], &clients[n + 1], (client_count - n) * sizeof(clients[0]));
 }
 
-/* One that says nothing keeps nobody else from being served: it goes when its time is over or its place is wanted. */
+/* A silent client does not keep others from being served: it goes when its time is over or its place is wanted. */
 static void add_client(int fd)
 {
 	if (client_count == CLIENTS)
@@ -184,8 +184,8 @@ static void open_reserve(void)
 }
 
 /*
- * There are no descriptors. Somebody who has long said nothing gives one back; else this waits for the next who asks
- * with the reserve's, and tells it unless there are some again.
+ * There are no descriptors. A client that has been silent for long gives one back; else this waits for the next client
+ * with the reserve's descriptor, and tells it to try again unless there are some again.
  */
 static void turn_away(void)
 {
@@ -210,7 +210,7 @@ static void turn_away(void)
 	close(client);
 }
 
-/* Whether somebody new connects. */
+/* Whether a new client connects. */
 static bool serve_clients(void)
 {
 	struct pollfd fds[1 + CLIENTS] = {{.fd = listener, .events = POLLIN}};
@@ -356,7 +356,7 @@ static int connect_to(int s, const uint8_t *name)
 	return status;
 }
 
-/* What another worker has under that key. */
+/* Asks another worker for the entry of that key. */
 static int ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
 	const struct iovec part = {answer, sizeof(*answer)};
@@ -387,7 +387,7 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 	return -ENOMEM;
 }
 
-/* What this worker has. */
+/* Looks for an entry of this worker. */
 static int look_up(const uint8_t *key, struct answer *answer, int *fd)
 {
 	const struct offer *o;
@@ -407,7 +407,7 @@ static int look_up(const uint8_t *key, struct answer *answer, int *fd)
 	return -ENOMEM;
 }
 
-/* Of a file that can shrink, an access behind its end would end this process. */
+/* An access behind the end of a file that has shrunk would end this process. */
 static bool is_safe(int fd, const struct vcuda_share_part *part)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

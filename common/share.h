@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with or
- * without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of
- * the socket where the offering worker hands things out, and a key. Who does not know the key gets nothing: knowing a
+ * Objects that workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with
+ * or without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of
+ * the socket where the offering worker hands things out, and a key. A process without the key gets nothing: knowing a
  * handle is the permission, as with CUDA's own.
  */
 #ifndef VCUDA_VCUDA_SHARE_H

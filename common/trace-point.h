@@ -20,7 +20,7 @@ static inline bool vcuda_trace_points_wanted(void)
 	return wanted && strcmp(wanted, "0");
 }
 
-/* Only where somebody wants to know, as a line is a system call. */
+/* Prints only with VCUDA_TIMES, as a line is a system call. */
 static inline void vcuda_trace_point(const char *what)
 {
 	struct timespec now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every example does: check each CUDA call, name the device, say in the last line how it went. */
+/* For all examples: checks of CUDA calls, the device's name, and the last line with the result. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 

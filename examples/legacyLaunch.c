@@ -42,7 +42,7 @@ static struct {
 	void *unused;
 } wrapper = {0x466243b1, 1, legacyLaunch_fatbin, NULL};
 
-/* Stands for the kernel: only its address matters. */
+/* Represents the kernel: only its address matters. */
 static char scale;
 
 static int finish(int passed)

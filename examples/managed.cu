@@ -7,7 +7,7 @@
 struct summary {
 	unsigned int blocks;
 	float scale;
-	unsigned int *largest; /* where it stands in the table */
+	unsigned int *largest; /* its place in the table */
 };
 
 __managed__ int rounds = 3;

@@ -22,7 +22,7 @@
 /* Function 0: makes ready what the calls need and gives the version of the host's library. */
 #define VCUDA_BLAS_OPEN 0
 
-/* What a result in the host's memory may take. */
+/* The size of a result in the host's memory. */
 #define VCUDA_BLAS_VALUE_WORDS 2
 
 /* Types of elements: cudaDataType's numbers. */
@@ -42,7 +42,7 @@ enum vcuda_blas_type {
 	VCUDA_BLAS_NO_TYPE = 255
 };
 
-/* What a call may be, in cuBLAS's numbers. */
+/* The results of the check of a call, in cuBLAS's numbers. */
 enum { VCUDA_BLAS_GOOD = 0, VCUDA_BLAS_INVALID = 7, VCUDA_BLAS_NOT_SUPPORTED = 15 };
 
 enum vcuda_blas_operand_kind { VCUDA_BLAS_SCALAR, VCUDA_BLAS_MEMORY, VCUDA_BLAS_RESULT };
@@ -70,7 +70,7 @@ struct vcuda_blas_operand {
 
 struct vcuda_blas_routine;
 
-/* What the variants of a routine have in common. */
+/* The common properties of the variants of a routine. */
 struct vcuda_blas_family {
 	const char *name;
 	/* Which of the function's parameters is an invalid value, counted from 1 behind the handle; 0: none. */
@@ -89,7 +89,7 @@ struct vcuda_blas_family {
 	bool by_address;               /* served with VCUDA_BLAS_DEVICE only */
 	bool has_scalars;              /* or a result: numbers that may be the host's or the device's */
 	bool gives_index;              /* its result is one, which is twice as long where VCUDA_BLAS_WIDE is set */
-	/* Whose words each of the batch has, and where they are among these; NULL: these themselves. */
+	/* The family whose words each of the batch has, and their places among these; NULL: this family's own. */
 	const struct vcuda_blas_family *base;
 	const uint8_t *base_words;
 };
@@ -110,7 +110,7 @@ unsigned int vcuda_blas_bytes(unsigned int type);
 bool vcuda_blas_is_complex(unsigned int type);
 /* The type of a complex one's parts, or itself. */
 uint8_t vcuda_blas_real(unsigned int type);
-/* Of scalars, by cuBLAS's type of computation and the type of the result. */
+/* The type of scalars, by cuBLAS's type of computation and the type of the result. */
 uint8_t vcuda_blas_scale(uint64_t compute, uint64_t result);
 /* A computation's type where a program has given a type of elements, as CUDA 10 had it. */
 int vcuda_blas_compute(int type);

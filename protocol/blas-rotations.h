@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes Givens rotations: a few numbers, which a guest computes by itself where they lie in its memory. */
+/* The parameters of Givens rotations: a few numbers, which a guest computes by itself where they are in its memory. */
 #ifndef VCUDA_BLAS_ROTATIONS_H
 #define VCUDA_BLAS_ROTATIONS_H
 

@@ -140,7 +140,7 @@ bool vcuda_blas_goes_rank_k(const struct vcuda_blas_operand *o, unsigned int cou
 	return (o[1].type == VCUDA_BLAS_C_8I || o[1].type == VCUDA_BLAS_C_32F) && o[3].type == VCUDA_BLAS_C_32F;
 }
 
-/* What vectors of halves and others are computed in. */
+/* The type in which vectors of halves and others are computed. */
 static uint8_t computed_in(uint8_t type)
 {
 	return type == VCUDA_BLAS_R_16F || type == VCUDA_BLAS_R_16BF ? VCUDA_BLAS_R_32F : type;

@@ -53,7 +53,7 @@ class Param:
 
     @property
     def roles(self):
-        """What its words are."""
+        """The words of the parameter."""
         if self.kind == "info":
             return []
         if self.kind == "scalar":
@@ -199,7 +199,7 @@ def parse(path):
 # ---- both sides ----
 
 def types_of(letters):
-    """Of operands that are read, scalars, and operands that are written."""
+    """The types of operands that are read, of scalars, and of operands that are written."""
     return [TYPE[letter] for letter in (letters if len(letters) == 3 else letters * 3)]
 
 
@@ -213,7 +213,7 @@ def emit_h(routines):
 
 
 def emit_check(r):
-    """What cuBLAS calls an invalid value: which of the function's parameters."""
+    """Code that finds the parameters which cuBLAS calls invalid values."""
     body, late, place = [], [], 0
     for p in r.params:
         w = f"(int64_t)w[{p.word}]"
@@ -237,7 +237,7 @@ def emit_check(r):
 
 
 def scale_type(r, word):
-    """Of the scalars, by what is computed with; `word` makes an argument of a parameter's role."""
+    """The type of the scalars, by the type of computation; `word` makes an argument of a parameter's role."""
     return f"vcuda_blas_scale({word(r.one('compute'), 'value')}, {word(r.params[[p.name for p in r.params].index('C')], 'type')})"
 
 
@@ -536,7 +536,7 @@ def cblas_name(r, name, letter):
 
 
 def emit_cpu_c(routines):
-    """Of a batch each is its base's, of the variant with the same type."""
+    """The rows of batches: each product is its base's, of the variant with the same type."""
     out = [HEADER, '#include "math/blas-call.h"\n']
     rows, calls = [], {}
     for r in routines:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What vcudaCompileRows answers: rows of words, one for each kernel that the software GPU has compiled or taken from
+ * The answer of vcudaCompileRows: rows of words, one for each kernel that the software GPU has compiled or taken from
  * its cache while the control page's `profile` was set. Times are in ns, and sums of all versions of the kernel: for
  * each size of blocks, for parts of warps, quick and optimised.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the software GPU has kernels compiled in processes of their own. The software GPU says what to compile, and
- * compiles it in such a process. Whoever opens the software GPU starts the processes, and ends them at their limits.
+ * compiles it in such a process. The program that opens the software GPU starts the processes, and ends them at their
+ * limits.
  */
 #ifndef VCUDA_COMPILER_H
 #define VCUDA_COMPILER_H
@@ -51,7 +52,7 @@ struct vcuda_compiler {
 				      char *why, size_t why_bytes);
 	/* A job will come soon. Does not wait. Thread-safe. */
 	void (*expect)(void);
-	/* What a version took. NULL: nobody wants to know. Thread-safe. */
+	/* Reports the costs of a version. NULL: no reports. Thread-safe. */
 	void (*tell)(const struct vcuda_compiled *compiled);
 };
 

@@ -71,7 +71,8 @@ enum vcuda_ctl_type {
 	VCUDA_CTL_STATE,
 	/*
 	 * Since minor 3: a file of the guest's holds what a worker has exported under the name that `address` and
-	 * `length` are, or does so no longer. context: any. -ENOENT: nothing has that name. -EDQUOT: there are too many.
+	 * `length` are, or does so no longer. context: any. -ENOENT: nothing has that name. -EDQUOT: there are too
+	 * many.
 	 */
 	VCUDA_CTL_HOLD,
 	VCUDA_CTL_DROP,
@@ -84,9 +85,9 @@ enum vcuda_ctl_type {
 #define VCUDA_MAP_WRITABLE 0x1
 #define VCUDA_MAP_LAST 0x2
 /*
- * Of all parts or of none, and only where VCUDA_CONFIG_DIRECT is offered: the range is not mirrored in the worker,
- * which only notes where it is; the process may then have it copied from and to. To all else it is a mapping: it may
- * overlap none, counts as one, and UNMAP ends it.
+ * Given for all parts or for none, and only where VCUDA_CONFIG_DIRECT is offered: the range is not mirrored in the
+ * worker, which only notes where it is; the process may then have it copied from and to. To all else it is a mapping:
+ * it may overlap none, counts as one, and UNMAP ends it.
  */
 #define VCUDA_MAP_DIRECT 0x4
 
@@ -148,7 +149,7 @@ enum vcuda_event_type {
 };
 
 /*
- * What the driver tells the guest's administrator of LOST. All other values: the worker failed, or was ended with the
+ * The reason of LOST, for the guest's administrator. All other values: the worker failed, or was ended with the
  * device. A host may send values that an older driver does not know.
  */
 #define VCUDA_LOST_OPERATOR (-125)	/* -ECANCELED: the host's operator ended it */

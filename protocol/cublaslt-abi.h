@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs that are built with cublasLt.h of CUDA 11 to 13 and cuBLASLt say to each other, as numbers and sizes.
- */
+/* The numbers and sizes between programs that are built with cublasLt.h of CUDA 11 to 13, and cuBLASLt. */
 #ifndef VCUDA_CUBLASLT_ABI_H
 #define VCUDA_CUBLASLT_ABI_H
 
@@ -16,7 +15,7 @@ typedef struct {
 	uint64_t data[8];
 } cublasLtMatmulAlgo_t;
 
-/* Of CUDA 11.0: 11 words; of 11.8: 23. */
+/* CUDA 11.0 has 11 words, 11.8 has 23. */
 typedef struct {
 	uint64_t data[32];
 } cublasLtMatmulDescOpaque_t;
@@ -25,7 +24,7 @@ typedef struct {
 	uint64_t data[8];
 } cublasLtMatrixTransformDescOpaque_t;
 
-/* Of CUDA 11: 10 words. */
+/* CUDA 11 has 10 words. */
 typedef struct {
 	uint64_t data[8];
 } cublasLtMatmulPreferenceOpaque_t;

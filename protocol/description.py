@@ -22,7 +22,7 @@ class Handle(typing.NamedTuple):
 
 
 class DescriptionError(Exception):
-    """`where` is set where the mistake lies on another line than the one being read."""
+    """`where` is set where the mistake is on another line than the one being read."""
 
     def __init__(self, message, where=None):
         super().__init__(message)
@@ -44,7 +44,7 @@ class Param:
         self.resolver = resolver if self.is_in else None  # NAME of the vcuda_resolve_NAME() that a generated guest function calls
 
     def field(self):
-        """Its member in the args struct."""
+        """The parameter's member in the args struct."""
         if self.kind in ("array", "mapping", "pointer", "string"):
             const = "const " if self.kind == "string" else ""
             base = {"array": self.ctype, "mapping": "void", "pointer": "void", "string": "char"}[self.kind]
@@ -52,7 +52,7 @@ class Param:
         return f"{self.ctype} {self.name};"
 
     def declaration(self):
-        """It as a parameter of the C function, as CUDA declares it."""
+        """The parameter of the C function, as CUDA declares it."""
         if self.kind == "string":
             return f"const char *{self.name}"
         if self.kind == "pointer":
@@ -96,7 +96,7 @@ class Call:
 
     @property
     def ins(self):
-        """What goes in, in wire order: arrays last, so that the decoder knows every length when it meets one."""
+        """The inputs in wire order: arrays last, so that the decoder knows every length when it meets one."""
         ins = [p for p in self.params if p.is_in or p.kind == "mapping"]
         return sorted(ins, key=lambda p: p.kind == "array")
 
@@ -143,7 +143,7 @@ class Description:
             raise DescriptionError(f"{path}:1: the file is not UTF-8") from None
 
     def check(self):
-        """What can only be checked once everything is read."""
+        """Checks that need everything to be read."""
         kinds = {h.kind for h in self.handles.values()}
         for name, handle in self.handles.items():
             for kind in handle.accepts:
@@ -316,7 +316,7 @@ class Description:
         return "array" if bounds and kind == "scalar" else kind
 
     def finish(self, call):
-        """What can only be checked once a call has all its parameters."""
+        """Checks that need all parameters of a call."""
         if call is None:
             return
         inputs = {p.name: p for p in call.params if p.direction == "in" and p.kind == "scalar"}

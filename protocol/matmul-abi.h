@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products and copies of matrices as cuBLASLt describes them, on the wire. The guest keeps these structures in the
- * program's opaque ones; a computation takes copies of them. What is set is checked by both sides. Nothing here has
+ * program's opaque ones; a computation takes copies of them. Both sides check the settings. No function here has
  * state.
  */
 #ifndef VCUDA_MATMUL_ABI_H
@@ -146,7 +146,7 @@ typedef struct vcuda_matmul {
 	struct vcuda_matmul_algo algo;
 } vcuda_matmul;
 
-/* What is asked of a product whose operands, apart from `desc`, lie nowhere yet. */
+/* The questions about a product whose operands, apart from `desc`, have no addresses yet. */
 enum vcuda_matmul_kind {
 	VCUDA_MATMUL_OPEN,      /* makes ready what computes; gives the version of the host's library */
 	VCUDA_MATMUL_HEURISTIC, /* `count` results */
@@ -200,7 +200,7 @@ int vcuda_matmul_check(const vcuda_matmul *m, bool placed);
 int vcuda_matmul_question_check(const vcuda_matmul_question *q, uint32_t room);
 int vcuda_transform_check(const vcuda_transform *t);
 
-/* What epilogues do. */
+/* Properties of epilogues. */
 bool vcuda_matmul_reads_bias(uint32_t epilogue);
 /* Sums over columns, or over k, go to `bias`. */
 bool vcuda_matmul_writes_bias(uint32_t epilogue);

@@ -101,7 +101,7 @@ static bool is_layout(const struct vcuda_matmul_layout *l)
 	if (!l->rows || !l->columns || l->rows > MOST || l->columns > MOST || l->ld < 0 || l->ld > MOST ||
 	    l->stride < 0 || l->stride > MOST || l->plane < -MOST || l->plane > MOST)
 		return false;
-	/* Of the other orders the library that computes says what is enough. */
+	/* For the other orders the library that computes knows the least size. */
 	return l->order == CUBLASLT_ORDER_COL   ? (uint64_t)l->ld >= l->rows
 	       : l->order == CUBLASLT_ORDER_ROW ? (uint64_t)l->ld >= l->columns
 						: true;

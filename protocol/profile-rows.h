@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What vcudaProfile answers: rows of four words, one for each kind of command that the worker has run while the control
- * page's `profile` was set. The row of kind 0, which no command has, is that of the ring, as the worker found it each
- * time it took a command.
+ * The answer of vcudaProfile: rows of four words, one for each kind of command that the worker has run while the
+ * control page's `profile` was set. The row of kind 0, which no command has, is that of the ring, as the worker found
+ * it each time it took a command.
  */
 #ifndef VCUDA_PROFILE_H
 #define VCUDA_PROFILE_H

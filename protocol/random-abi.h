@@ -27,7 +27,7 @@ enum vcuda_random_ordering {
 	VCUDA_ORDERING_QUASI = 201,
 };
 
-/* What is generated; `a` and `b`: mean and standard deviation, or lambda. */
+/* The kind of numbers; `a` and `b`: mean and standard deviation, or lambda. */
 enum vcuda_random_kind {
 	VCUDA_RANDOM_BITS,
 	VCUDA_RANDOM_LONG_BITS,
@@ -72,7 +72,7 @@ unsigned int vcuda_random_bytes(uint32_t kind);
 /* How many numbers of that kind are made at once, of the same place of the sequence. */
 unsigned int vcuda_random_pair(uint32_t type, uint32_t kind);
 
-/* What is wrong with it: only what passes may be given to a back end. */
+/* The fault of a request: only requests without a fault may be given to a back end. */
 enum vcuda_random_fault vcuda_random_check(const vcuda_random *r);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a device: what a worker does, in a page that vcudad reads and the worker writes, but for `overran`. vcudad
+ * Turns on a device: the worker's state, in a page that vcudad reads and the worker writes, but for `overran`. vcudad
  * makes one for each worker where the VM has a share (vcudad --share) or may go out of memory (vcudad --overcommit),
  * and gives it to the worker with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may begin
- * to run work. What a worker writes decides about its own VM's turns alone.
+ * to run work. The worker's words decide about its own VM's turns alone.
  */
 #ifndef VCUDA_TURNS_H
 #define VCUDA_TURNS_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long a kernel may take while VMs take turns, where nobody has said (vcudad --max-kernel-time). */
+/* How long a kernel may take while VMs take turns, without vcudad --max-kernel-time. */
 #define VCUDA_TURNS_KERNEL_SECONDS 10
 
 struct vcuda_demand {

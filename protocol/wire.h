@@ -57,7 +57,8 @@ static inline uint64_t vcuda_wire_product(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* What an array takes on the wire. Longer than any command where that is too much, yet small enough to add up. */
+/* The bytes of an array on the wire. A size that is too large becomes more than any command, yet small enough to add.
+ */
 static inline size_t vcuda_wire_array(uint64_t count, size_t size)
 {
 	const size_t too_long = (size_t)1 << 40;

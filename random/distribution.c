@@ -97,7 +97,7 @@ static double lower_quantile(double p)
 	return r <= 5 ? -ratio(c, d, r - 1.6) : -ratio(e, f, r - 5);
 }
 
-/* What is beyond the middle is turned around: near 1 there is no precision. */
+/* Numbers beyond the middle are mirrored: near 1 there is no precision. */
 float rng_quantile(uint32_t x)
 {
 	bool upper = x > 0x80000000u;

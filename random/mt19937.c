@@ -185,8 +185,8 @@ static void jump_piece(uint32_t words[PIECE], const struct polynomial *p, const 
 }
 
 /*
- * words: the block that lies a jump further. It is the sum of those blocks of the sequence whose coefficients are 1;
- * those of groups of coefficients that are alike are summed up first, in pieces that stay near the processor.
+ * words: becomes the block one jump further on. That is the sum of those blocks of the sequence whose coefficients are
+ * 1; those of groups of coefficients that are alike are summed up first, in pieces that stay near the processor.
  */
 static void jump(uint32_t words[N], const struct polynomial *p, struct jump_room *room)
 {

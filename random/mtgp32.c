@@ -40,7 +40,7 @@ static void next_block(struct lane *lane, const struct rng_mtgp32_set *set)
 	}
 }
 
-/* What the authors fill a state with: all its bytes are one that the parameters make, but for the first two words. */
+/* The authors' filling of a state: all its bytes are one that the parameters make, but for the first two words. */
 static void fill(uint32_t words[N], const struct rng_mtgp32_set *set, uint32_t seed)
 {
 	uint32_t own = set->matrix[2] ^ set->matrix[3] << 16, byte = own + (own >> 16);

@@ -107,7 +107,7 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 			rng_philox_block(count + i, lane, job->settings.seed, x + (size_t)4 * i);
 		quad(job, x, four);
 		__builtin_memcpy(at, (char *)four + skip * size, n * size);
-		/* Whoever takes the last of the four lets the lane go on, by as many as his own took. */
+		/* The number that is the last of the four lets the lane go on. */
 		if (skip + n == 4)
 			counts[lane] = count + calls;
 		at += n * size;

@@ -36,8 +36,7 @@ static bool find_range(double lambda, struct rng_poisson_table *t)
 	return t->value && t->other;
 }
 
-/* The last column with an even share or more, at most `from`; -1: none. Of those that got their share `taken` is set.
- */
+/* The last column with an even share or more, at most `from`; -1: none. `taken`: the column has got its share. */
 static int64_t last_rich(const double *p, const bool *taken, int64_t from, double share)
 {
 	while (from >= 0 && (taken[from] || p[from] < share))

@@ -3,8 +3,8 @@
  * Scrambled Sobol sequences, by Matousek's linear scrambling ("On the L2-discrepancy for anchored boxes") and a digital
  * shift: of each dimension the directions are multiplied by a random matrix of bits that is lower triangular from the
  * highest bit down and has ones on its diagonal, so that every sum of them is, too, and a random number is added to
- * each, without carries. What the first bits are then depends on the first bits only, one to one: the points lie as
- * evenly as before.
+ * each, without carries. The first bits then depend on the first bits only, one to one: the points are as evenly
+ * distributed as before.
  *
  * The random bits are Philox's (philox.c) with the key KEY: the upper half of its counter is the dimension, and what it
  * counts gives two numbers of 64 bits each. Number j makes the matrix' column j, number 64 the shift. A sequence of 32

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the types of generators are made of. */
+/* The parts of a type of generators. */
 #ifndef RNG_TYPE_H
 #define RNG_TYPE_H
 
@@ -23,7 +23,7 @@ struct rng_type {
 	void (*end)(struct rng_job *job);
 	/* Where a generator of these settings starts. */
 	uint64_t (*start)(const struct rng *rng);
-	/* Of types whose numbers come from lanes in turn: see lanes.c. */
+	/* for types whose numbers come from lanes in turn: see lanes.c */
 	const struct rng_lanes *lanes;
 };
 
@@ -85,7 +85,7 @@ static inline double rng_unit(uint32_t x)
 void rng_plain_pair(float u, float angle, float out[2]);
 float rng_quantile(uint32_t x);
 
-/* Of types that make each number from one word: the number in place `i`, of any kind but doubles' uniform ones. */
+/* For types that make each number from one word: stores number `i`, of any kind but doubles' uniform ones. */
 void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i);
 /* Normal numbers by the inverse of their distribution, from 32 bits and from 64. */
 double rng_normal_double(const struct rng_job *job, uint32_t x);

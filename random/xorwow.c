@@ -19,7 +19,7 @@ struct words {
 	uint32_t w[5];
 };
 
-/* What each bit of a state becomes. */
+/* The image of each bit of a state. */
 struct map {
 	struct words of[BITS];
 };

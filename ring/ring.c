@@ -67,7 +67,7 @@ bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *comm
 	command->seq = ++p->seq;
 	p->tail += command->size;
 	atomic_store(&p->shm->tail, p->tail);
-	/* Only one ringer per sleep: whoever takes the flag rings. */
+	/* Only one ringer per sleep: the thread that takes the flag rings. */
 	return atomic_load(&p->shm->consumer_sleeps) && atomic_exchange(&p->shm->consumer_sleeps, 0);
 }
 
@@ -119,7 +119,7 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
 		memcpy(buffer, ring_at(c->shm, c->head), size);
 		memcpy(buffer, &head, 8);
 		c->head += size;
-		/* seq_cst: vcuda_consumer_made_room() reads after it whether somebody waits for this */
+		/* seq_cst: vcuda_consumer_made_room() reads after it whether a thread waits for this */
 		atomic_store(&c->shm->head, c->head);
 		return (int)size;
 	}

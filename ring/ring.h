@@ -4,12 +4,12 @@
  *
  * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which
  * minor versions may have more. Guest threads are the producers (serialised by a lock of the guest process, so that
- * commands stand in the order of the API calls), one dispatcher thread of the worker is the consumer. Each side keeps its own
- * indices privately and only publishes copies: the other side may write anything at any time, so what is read from here
- * is read once and checked.
+ * commands stand in the order of the API calls), one dispatcher thread of the worker is the consumer. Each side keeps
+ * its own indices privately and only publishes copies: the other side may write anything at any time, so what is read
+ * from here is read once and checked.
  *
- * Sleeping: whoever wants to sleep sets its flag, then looks again; whoever publishes stores its index first and reads
- * the flag then. All four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
+ * Sleeping: a sleeper sets its flag, then looks again; a publisher stores its index first and reads the flag then. All
+ * four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
  */
 #ifndef VCUDA_RING_H
 #define VCUDA_RING_H
@@ -48,10 +48,10 @@ struct vcuda_callback {
 };
 
 /*
- * Who has a staging block that goes back and forth in a large copy (vcudaStageTurns): who fills it if `count` is even,
- * the other one if it is odd. Whoever is done adds 1. It starts at 0; the pieces of the copy take the blocks in count.
- * Of a block through which copies follow one another (vcudaStageIn), it is the ticket of the last one that the device
- * has read.
+ * The owner of a staging block that goes back and forth in a large copy (vcudaStageTurns): the side that fills it if
+ * `count` is even, the other side if it is odd. A side that is done adds 1. `count` starts at 0; the pieces of the copy
+ * take the blocks in count. For a block through which copies follow one another (vcudaStageIn), it is the ticket of the
+ * last one that the device has read.
  */
 struct vcuda_handover {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t count;
@@ -60,7 +60,7 @@ struct vcuda_handover {
 #define VCUDA_COMPILING_NAME_BYTES 120
 
 /*
- * What the software GPU's compiler does while commands wait for it. The name is the kernel's, cut off and ended by a
+ * The work of the software GPU's compiler while commands wait for it. The name is the kernel's, cut off and ended by a
  * NUL. It belongs to the number while the number stays the same.
  */
 struct vcuda_compiling {
@@ -198,8 +198,8 @@ void vcuda_consumer_awake(struct vcuda_consumer *c);
 
 /*
  * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event)
- * exactly then. vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command that
- * nobody waits for wakes nobody: where one thread sleeps, that would be a system call for each command of all the
+ * exactly then. vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command
+ * without a waiter wakes no thread: where one thread sleeps, that would be a system call for each command of all the
  * others.
  */
 bool vcuda_consumer_made_room(struct vcuda_consumer *c);

@@ -25,7 +25,7 @@
  * VCUDA_CPU_TIME_LIMIT: seconds that a kernel may run before it is stopped with CUDA_ERROR_LAUNCH_TIMEOUT, e.g. 2.5
  * (default: no limit)
  *
- * VCUDA_CPU_BOUNDS: pages: kernels may touch all of the 2 MiB granules that an allocation lies in, as on a GPU, whose
+ * VCUDA_CPU_BOUNDS: pages: kernels may touch all of the 2 MiB granules of an allocation, as on a GPU, whose
  * memory is mapped in such granules; exact: an access beside an allocation ends the kernel; check: each such access is
  * logged, loads give zeroes, stores are dropped, and code is slow (default: pages)
  *

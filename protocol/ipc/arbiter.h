@@ -71,7 +71,7 @@ struct vcuda_arbiter_message {
 	uint32_t version; /* of REGISTER */
 	uint32_t share;   /* of REGISTER; of RUN and HOLD: of all other VMs with work together, 0: there are none */
 	/*
-	 * Of RUN and HOLD: 0: the VMs take no turns. Else how many VMs have work on the device in this turn: this one,
+	 * In RUN and HOLD: 0: the VMs take no turns. Else how many VMs have work on the device in this turn: this one,
 	 * and those whose work of earlier turns has not ended.
 	 */
 	uint32_t exclusive;

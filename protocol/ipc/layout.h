@@ -22,13 +22,13 @@
 #define VCUDA_WORKER_MMAP_START 0x3aaaaaaab000ull
 #define VCUDA_WORKER_MMAP_LENGTH 0x100000000000ull
 
-/* It goes down from there. That it gets below this is impossible: no GPU has as much memory. */
+/* Addresses go down from there, and never get below this: no GPU has as much memory. */
 #define VCUDA_WORKER_MMAP_LOWEST 0x2aaaaaaab000ull
 
 /* No stack has such a limit for its own sake. */
 #define VCUDA_WORKER_STACK_LIMIT (VCUDA_STACK_TOP - VCUDA_WORKER_MMAP_START - VCUDA_WORKER_MMAP_LENGTH)
 
-/* Of a worker's stacks. */
+/* The bytes of a worker's stacks. */
 #define VCUDA_WORKER_STACK_BYTES (8ul << 20)
 
 /*

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who computes: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD of a new
- * worker. Each takes a slot and keeps its own figures there; vcudad empties the slots of workers that it reaped and
- * shows the operator their figures, which it relies on for nothing. What a worker shows its guest of it is of the same guest: the VM, or the user over the local socket.
+ * The processes that compute: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD
+ * of a new worker. Each takes a slot and keeps its own figures there; vcudad empties the slots of workers that it
+ * reaped and shows the operator their figures, which it relies on for nothing. A worker shows its guest rows of the
+ * same guest only: the VM, or the user over the local socket.
  */
 #ifndef VCUDA_WORKER_TABLE_H
 #define VCUDA_WORKER_TABLE_H
@@ -15,7 +16,7 @@
 #define VCUDA_WORKER_TABLE_FD 4
 #define VCUDA_WORKER_TABLE_SLOTS 1024
 
-/* Of the VM; over the local socket it is the peer's user. */
+/* The owner of the VM's rows; over the local socket it is the peer's user. */
 #define VCUDA_WORKER_TABLE_VM UINT64_MAX
 
 struct vcuda_worker_table_slot {

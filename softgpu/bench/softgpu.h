@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the sides of the benchmark share: the table of cases, and what a side can do. A side runs a case over buffers
- * that look the same to all of them; main.c makes these, times the runs and compares the results.
+ * Declarations that the sides of the benchmark share: the table of cases, and the functions of a side. A side runs a
+ * case over buffers that look the same to all of them; main.c makes these, times the runs and compares the results.
  */
 #ifndef BENCH_SOFTGPU_H
 #define BENCH_SOFTGPU_H
@@ -12,7 +12,7 @@
 
 #define MAX_BUFFERS 8
 
-/* What a buffer holds at the start; each element is 4 bytes. */
+/* The contents of a buffer at the start; each element is 4 bytes. */
 enum fill { FILL_ZERO, FILL_FLOATS, FILL_INTS, FILL_ROWS };
 
 struct buffer {
