@@ -75,7 +75,8 @@ static void improve(struct ptx_binary *b, bool masked)
 		status = b->scalar ? replace_binary(b, &error) : replace_code(b, masked, &error);
 	/* the quick version compiled, so only a limit can be in the way: it stays */
 	if (status != PTX_OK && *error.text)
-		vcuda_log("kernel %s stays without optimised code: %s", b->kernel->info.name, error.text);
+		vcuda_log("kernel %s stays with its %s code: %s", b->kernel->info.name, b->scalar ? "scalar" : "quick",
+			  error.text);
 	ptx_module_put(module);
 }
 

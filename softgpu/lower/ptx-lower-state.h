@@ -81,7 +81,7 @@ struct lower_warp_loop {
 	LLVMValueRef next_thread, next_last, ended_thread; /* what comes to these blocks */
 };
 
-/* ptx-lower.c; with one lane: variables, see step_aside() */
+/* ptx-lower.c; with one lane: variables, see slow_path_begin() */
 struct lower_slow_path {
 	LLVMValueRef ctx, thread;
 };
