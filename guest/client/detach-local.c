@@ -82,7 +82,7 @@ static int own_error(int err)
 	}
 }
 
-/* Its descriptor has no number of the application's. */
+/* The scan's descriptor has no number of the application's. */
 static int begin_scan(void)
 {
 	int guarded = vcuda_own_descriptor_guard(), err = client_map_scan_begin(&walk.scan);
@@ -374,7 +374,7 @@ static int local_gather(struct client_transport *transport)
 	struct client_local *t = of(transport);
 	int err;
 
-	/* Its number may be the only one that is left. */
+	/* The reserve's number may be the only one that is left. */
 	vcuda_own_descriptor_close(&t->reserve);
 	err = share_area(t);
 	if (!err)
@@ -517,7 +517,7 @@ static int local_attach(struct client_transport *transport)
 
 	if (err)
 		return err;
-	/* It is the channel from now on. */
+	/* The dialog is the channel from now on. */
 	t->socket = t->dialog;
 	t->dialog.fd = -1;
 	t->detached = false;

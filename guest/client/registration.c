@@ -46,8 +46,8 @@ static struct edge *find(uint64_t page)
 /* ---- forks ---- */
 
 /*
- * Pages that stand in for private ones would be the parent's and the child's together, with whatever else lies on
- * them: they are private while the process forks.
+ * Pages that replace private ones would be the parent's and the child's together, with all other data on them: they are
+ * private while the process forks.
  */
 static void make_private(const void *node, VISIT which, int depth)
 {

@@ -97,7 +97,7 @@ void client_stage_fill(void *block, const void *from, size_t bytes)
 		for (int i = 0; i < 4; i++)
 			_mm_stream_si128(out + i, _mm_loadu_si128((const __m128i *)in + i));
 	}
-	/* Who is told that the block is full finds all of it there. */
+	/* The reader that is told that the block is full finds all of it. */
 	_mm_sfence();
 	memcpy(out, in, bytes);
 }

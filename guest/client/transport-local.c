@@ -34,7 +34,7 @@
 #include "transport-local.h"
 #include "protocol/wire.h"
 
-/* A sleeper looks this often whether the worker still lives: a dead one wakes nobody. */
+/* A sleeper looks this often whether the worker still lives: a dead one wakes no thread. */
 #define SLICE_US 50000
 
 /* For a worker to start and answer. */
@@ -435,8 +435,8 @@ static int local_mapping_create(struct client_transport *t, void *address, size_
 }
 
 /*
- * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. What another thread
- * writes to them in that moment is lost; nobody writes to a buffer while registering it.
+ * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. A write of another
+ * thread to them in that moment is lost; programs do not write to a buffer while registering it.
  */
 static int exchange_pages(struct client_transport *t, void *address, size_t bytes, struct client_file_id *file)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels that this module builds on: 6.1 and later. */
+/* Differences between the kernels that this module builds on: 6.1 and later. */
 #ifndef VCUDA_COMPAT_H
 #define VCUDA_COMPAT_H
 

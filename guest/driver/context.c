@@ -99,7 +99,9 @@ static void vcuda_context_destroyed(struct vcuda_call *call)
 	vcuda_context_put(context);
 }
 
-/* Before work on the ranges. What vcuda_context_usable() says; to be left where it says 0, -ENODEV or -EPIPE. */
+/*
+ * Before work on the ranges. Returns as vcuda_context_usable(); after 0, -ENODEV and -EPIPE the context is to be left.
+ */
 int vcuda_context_enter(struct vcuda_context *context)
 {
 	bool open;
@@ -307,7 +309,7 @@ int vcuda_context_wait(struct vcuda_context *context, const struct vcuda_wait *a
 	/* A restart would begin the time anew. */
 	if (status)
 		return args->timeout_us ? -EINTR : -ERESTARTSYS;
-	/* What the worker published before it went is still worth reading. */
+	/* Words that the worker published before its end are still worth reading. */
 	if (vcuda_share_read(&context->share, context->wake_offset) != args->seen)
 		return 0;
 	return vcuda_context_usable(context);

@@ -70,7 +70,7 @@ static struct vcuda_call *vcuda_export_call(struct vcuda_context *context, u32 t
 	return call;
 }
 
-/* In a work. What the host holds for a waiter that has left must be dropped; what it has refused must not. */
+/* In a work. An export that the host holds for a waiter that has left must be dropped; a refused one must not. */
 static void vcuda_export_answered(struct vcuda_call *call)
 {
 	struct vcuda_export *export = call->owner;

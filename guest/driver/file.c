@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/vcuda. What comes from user space is copied once, and checked here or in the function that gets it. */
+/* /dev/vcuda. Arguments from user space are copied once, and checked here or in the function that gets them. */
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>

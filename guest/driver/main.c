@@ -134,9 +134,10 @@ static int vcuda_takes_pages(struct device *dev, void *unused)
 }
 
 /*
- * The host's device keeps to the pages that it found when the RAM was registered. What a balloon or virtio-mem gave to
- * the host and took back has others since then: copies would reach the old ones. So not with such a device, which may
- * be plugged in at any time, nor once one was seen. Called by files, whose device may be unplugged meanwhile.
+ * The host's device keeps to the pages that it found when the RAM was registered. Memory that a balloon or virtio-mem
+ * gave to the host and took back has other pages since then: copies would reach the old ones. So not with such a
+ * device, which may be plugged in at any time, nor once one was seen. Called by files, whose device may be unplugged
+ * meanwhile.
  */
 bool vcuda_device_offers_direct(struct vcuda_device *device)
 {

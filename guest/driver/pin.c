@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Ranges: parts of the process that are pinned, and mirrored by its worker or noted there as direct: to be copied from
- * and to where they lie. The same rules hold for both.
+ * and to in their place. The same rules hold for both.
  *
  * A range is in the context's tree from before its first page is pinned, so that no two overlap, until its last page
- * is released. Whoever moved it out of READY (or never let it get there) owns it; the lock guards only the tree and
- * the state. A range whose UNMAP was not confirmed stays in the tree until the context's DESTROY is, and no call
+ * is released. The call that moved it out of READY (or never let it get there) owns it; the lock guards only the tree
+ * and the state. A range whose UNMAP was not confirmed stays in the tree until the context's DESTROY is, and no call
  * works on the tree.
  */
 #include <linux/mm.h>
@@ -134,8 +134,8 @@ static int vcuda_range_append(struct vcuda_range *range, struct page *page)
 
 /*
  * A pin for long gives a process pages of its own in place of those of a file that it has mapped privately, or that it
- * shares since it forked: all of a large file would become memory that cannot be had back. A direct copy is short, and
- * whoever writes meanwhile may have other pages then.
+ * shares since it forked: all of a large file would become memory that cannot be freed. A direct copy is short, and
+ * a process that writes meanwhile may have other pages then.
  */
 static int vcuda_pin_pages(const struct vcuda_range *range, u64 start, unsigned int count, struct page **pages)
 {
@@ -407,7 +407,7 @@ int vcuda_unpin(struct vcuda_context *context, const struct vcuda_unpin *args)
 	return status;
 }
 
-/* After the host confirmed the context's end: nobody else looks at the tree any more. */
+/* After the host confirmed the context's end: no other call uses the tree any more. */
 void vcuda_pin_release_all(struct vcuda_context *context)
 {
 	struct vcuda_range *range, *next;

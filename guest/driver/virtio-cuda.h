@@ -81,7 +81,7 @@ struct vcuda_call {
 	struct vcuda_device *device;
 	struct completion done;
 	struct kref ref;
-	void (*finish)(struct vcuda_call *call);	/* in process context; NULL if somebody waits */
+	void (*finish)(struct vcuda_call *call);	/* in process context; NULL if a thread waits */
 	void *owner;					/* for finish */
 	struct work_struct work;
 	u64 generation;

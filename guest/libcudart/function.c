@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known about kernels: attributes, names, parameters, occupancy. */
+/* Queries of kernels: attributes, names, parameters, occupancy. */
 #include <string.h>
 
 #include "launch.h"

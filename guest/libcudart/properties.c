@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices can do: attributes, the CUDA 13 property structure, and choosing a device by it. */
+/* Properties of devices: attributes, the CUDA 13 property structure, and choosing a device by it. */
 #include <string.h>
 
 #include "properties.h"

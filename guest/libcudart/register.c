@@ -261,7 +261,7 @@ CUDART_API char __cudaInitModule(void **handle)
 	return !error;
 }
 
-/* Whoever closes a shared library is told of no error: a capture elsewhere does not mind. */
+/* Closing a shared library reports no error, and a capture elsewhere does not fail by it. */
 static void unload(CUlibrary library)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

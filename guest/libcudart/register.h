@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program's start-up code registers about its device code: fatbins, and which host address stands for which
- * kernel or variable in which fatbin. Registering only records; a fatbin is loaded when one of its symbols is first
+ * The program's start-up code registers its device code: fatbins, and the host addresses of their kernels and
+ * variables. Registering only records; a fatbin is loaded when one of its symbols is first
  * used.
  */
 #ifndef CUDART_REGISTER_H
@@ -16,12 +16,12 @@
 cudaError_t cudart_kernel(const void *host, CUkernel *kernel);
 
 /*
- * For launches: as cudart_kernel(), but an address that nobody registered is taken for the handle of a kernel (CUkernel
- * or CUfunction), which the API also allows. The driver refuses it if it is not one.
+ * For launches: as cudart_kernel(), but an address that was not registered is taken for the handle of a kernel
+ * (CUkernel or CUfunction), which the API also allows. The driver refuses it if it is not one.
  */
 cudaError_t cudart_launchable(const void *host_or_handle, CUfunction *function);
 
-/* The same for calls that need a kernel; `is_handle` (may be NULL) says that nobody registered the address. */
+/* The same for calls that need a kernel; `is_handle` (may be NULL) says that the address was not registered. */
 cudaError_t cudart_kernel_or_handle(const void *host_or_handle, CUkernel *kernel, bool *is_handle);
 
 /* The name under which a host function is registered, else NULL. Valid until its fatbin is unregistered. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the runtime library share. The library keeps little state of its own: the thread's device, last
- * error and launch configurations, the primary contexts it has retained, and what programs register about their device
- * code (register.h).
+ * Declarations that the files of the runtime library share. The library keeps little state of its own: the thread's
+ * device, last error and launch configurations, the primary contexts it has retained, and what programs register about
+ * their device code (register.h).
  *
  * Nothing happens before the first call that needs the driver. All state is static and never destroyed: programs call
  * in from destructors that run after any of ours could.

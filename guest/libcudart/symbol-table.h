@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols by the host address that stands for them in the program. Safe to call from any thread. */
+/* Symbols by their host address in the program. Safe to call from any thread. */
 #ifndef CUDART_SYMBOL_TABLE_H
 #define CUDART_SYMBOL_TABLE_H
 

@@ -7,7 +7,7 @@
 #ifndef CUDART_VERSION_H
 #define CUDART_VERSION_H
 
-/* Of the library: 12090 and the like. Generated. */
+/* The library's version: 12090 and the like. Generated. */
 extern const int cudart_version;
 
 #endif

@@ -26,7 +26,7 @@ struct client {
 	complete_function complete;
 };
 
-/* Of a client, and goes back to it. */
+/* A buffer of a client, to which it goes back. */
 struct buffer {
 	uint8_t *data;
 	size_t size, used, most, count;

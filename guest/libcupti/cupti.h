@@ -154,7 +154,7 @@ void cupti_pieces_add(const struct vcuda_profile_work *work, uint64_t node);
 /* The call with the number `copy` has ended, and has `all` such parts. */
 void cupti_pieces_end(uint32_t copy, uint32_t all);
 
-/* Those that are not complete are recorded as they are. */
+/* Records pieces that are not complete as they are. */
 void cupti_pieces_flush(void);
 void cupti_pieces_forget(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the library share. */
+/* Declarations that the files of the library share. */
 #ifndef NVML_INTERNAL_H
 #define NVML_INTERNAL_H
 
@@ -35,8 +35,8 @@ nvmlReturn_t nvml_put_text(char *to, unsigned int room, const char *text);
 nvmlReturn_t nvml_error_of(int err);
 
 /*
- * The result of a function that is not implemented. With VCUDA_VERBOSE a line names it, the first time, of which `said` is
- * the function's own note.
+ * The result of a function that is not implemented. With VCUDA_VERBOSE a line names it, the first time, of which `said`
+ * is the function's own note.
  */
 int nvml_refuse(const char *name, atomic_flag *said);
 

@@ -112,7 +112,7 @@ NVML_EXPORT nvmlReturn_t nvmlShutdown(void)
 
 /* ---- versions ---- */
 
-/* Where no driver is, on the host of a software GPU, the version of virtio-cuda stands in. */
+/* A host of a software GPU has no driver: the version of virtio-cuda takes its place. */
 static const char *driver_version(void)
 {
 	const char *driver = nvml_client_host()->system.driver_version;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guest's libcublas, libcublasLt and libcurand call. No functions of NVIDIA's driver. */
+/* Functions that the guest's libcublas, libcublasLt and libcurand call. NVIDIA's driver has none of them. */
 #include "launch/computation.h"
 
 #include "core/capture.h"

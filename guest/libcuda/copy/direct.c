@@ -10,10 +10,10 @@
 #include "stream/stream.h"
 #include "core/thread.h"
 
-/* A huge page. What is less at the ends goes by staging: small pages are copied faster by a processor. */
+/* A huge page. Smaller parts at the ends go by staging: a processor copies small pages faster. */
 #define GRAIN ((size_t)2 << 20)
 
-/* What is pinned at a time: of a copy so many parts, so that its first pin and its last release do not matter much. */
+/* A copy is pinned in so many parts, so that its first pin and its last release do not matter much. */
 #define PARTS 4
 #define LEAST_PART ((size_t)8 << 20)
 #define LARGEST_PART ((size_t)32 << 20)

@@ -11,7 +11,7 @@
 
 #include "copy/copy-policy.h"
 
-/* Of a copy: the bytes [from, to). */
+/* The bytes [from, to) of a copy. */
 struct libcuda_span {
 	size_t from, to;
 };

@@ -47,7 +47,7 @@
 struct copy {
 	char *host;
 	size_t bytes, piece;
-	uint64_t pieces, next; /* `next`, which nobody has taken yet: under the lock */
+	uint64_t pieces, next; /* `next`: the first that no thread has taken; under the lock */
 	bool to_device;
 	unsigned int count; /* of blocks */
 	uint32_t mask, blocks[MOST_BLOCKS];
@@ -57,11 +57,12 @@ struct copy {
 	struct copy *following;
 };
 
-/* Who finds it taken waits awake for a while: all see at once that a piece is ready, and none has it for long. */
+/* A thread that finds the lock taken spins for a while: all see at once that a piece is ready, and none has the lock
+ * for long. */
 static pthread_mutex_t lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 
-/* Those with low numbers are the ones that work, and find caches and processors as they left them. */
+/* Helpers with low numbers work most, and find caches and processors as they left them. */
 static struct helper {
 	pthread_cond_t called;
 	bool asleep, runs;
@@ -101,7 +102,7 @@ static _Atomic uint32_t *handover_of(const struct copy *c, uint64_t piece)
 	return &client_call_shm()->handovers[c->blocks[piece % c->count]].count;
 }
 
-/* What it says when the piece is ours. */
+/* The block's count when the piece is ours. */
 static uint32_t own_count(const struct copy *c, uint64_t piece)
 {
 	return (uint32_t)(piece / c->count) * 2 + (c->to_device ? 0 : 1);
@@ -336,7 +337,7 @@ static bool begin(struct copy *c)
 	return any;
 }
 
-/* What the caller does while it waits for the worker: first, when that has the command, it calls the others. */
+/* The caller's part while it waits for the worker: once the worker has the command, the caller wakes the helpers. */
 static bool work_myself(void *copy)
 {
 	struct copy *c = copy;
@@ -353,7 +354,7 @@ static bool work_myself(void *copy)
 	return ready;
 }
 
-/* The worker is done with it. What it has left in the blocks is to be had: all pieces, if it succeeded. */
+/* The worker is done with the copy. Pieces in the blocks can be taken: all of them, if the copy succeeded. */
 static void end(struct copy *c, bool succeeded)
 {
 	pthread_mutex_lock(&lock);

@@ -58,7 +58,7 @@ static CUresult check_places(const struct ranges *b)
 	return result;
 }
 
-/* All of them or none. What is discarded may keep its contents: the memory stays where it is. */
+/* All of them or none. Discarded memory may keep its contents: the memory stays in its place. */
 static CUresult check_ranges(const struct ranges *b, unsigned long long flags, CUstream stream)
 {
 	CUstream resolved = stream;
@@ -112,7 +112,7 @@ VCUDA_EXPORT CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *siz
 	return check_ranges(&(struct ranges){addresses, sizes, count, NULL, NULL, 0}, flags, stream);
 }
 
-/* Who may use it when: everybody always may here. */
+/* The stream that may use the memory: here all streams always may. */
 VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
 {
 	CUresult result = libcuda_stream_enter(&stream);

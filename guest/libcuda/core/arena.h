@@ -14,7 +14,7 @@
 #include "core/init.h"
 #include "protocol/types.h"
 
-/* Reserves what the worker named. What cannot be reserved is logged: then pinned memory has nowhere to lie. */
+/* Reserves the addresses that the worker named. A failure is logged: then there is no place for pinned memory. */
 void libcuda_arena_reserve(const vcuda_host_info *host);
 
 /* `bytes` (page aligned) of reserved, unmapped address space. */
@@ -30,7 +30,7 @@ static inline bool libcuda_arena_is_device(uint64_t address)
 	return false;
 }
 
-/* True if [start, end) is such address space and reserved: nothing of the program's lies there. */
+/* True if [start, end) is such address space and reserved: the program has nothing there. */
 bool libcuda_arena_is_reserved(uint64_t start, uint64_t end);
 
 #endif

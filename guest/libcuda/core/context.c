@@ -139,7 +139,8 @@ static void forget_contents(struct libcuda_context *c)
 
 /* ---- primary contexts ---- */
 
-/* It has ended in the worker. What other threads have made in it since it was forgotten is of no later generation. */
+/* The context has ended in the worker. Objects that other threads have made in it since then are of no later
+ * generation. */
 static void note_ended(struct libcuda_context *c)
 {
 	atomic_fetch_add(&c->generation, 1);
@@ -198,7 +199,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return result;
 }
 
-/* Ends the context whoever holds it; who uses the device afterwards retains it anew, as the runtime does. */
+/* Ends the context for all its holders; a later user of the device retains it anew, as the runtime does. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	CUresult result = libcuda_require_device(dev);
@@ -221,8 +222,8 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return result;
 }
 
-/* PyTorch asks this a thousand times in a step of a training. What an active one's flags are, only this process
- * changes. */
+/* PyTorch asks this a thousand times in a step of a training. Only this process changes the flags of an active context.
+ */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	CUresult result = libcuda_require_device(dev);

@@ -16,7 +16,7 @@ int libcuda_device_count(void);
 /* libcuda_require_init() and CUDA_ERROR_INVALID_DEVICE if there is no such device. */
 CUresult libcuda_require_device(CUdevice dev);
 
-/* Of a device that exists: the worker's number for it, and what is known of it. */
+/* The worker's number of a device that exists, and its properties. */
 CUdevice libcuda_device_host(CUdevice dev);
 const vcuda_device_info *libcuda_device_info_of(CUdevice dev);
 

@@ -49,7 +49,7 @@ static void lock_callbacks(void)
 	pthread_mutex_lock(&callbacks_lock);
 }
 
-/* What is logged while the program is told of something it is not told of. */
+/* Lines that are logged during the program's callback are not passed to the callback. */
 static void tell(const char *line, size_t length)
 {
 	struct CUlogsCallbackEntry_st *next;
@@ -144,7 +144,10 @@ static size_t measure(CUlogIterator *first, size_t room)
 	return bytes;
 }
 
-/* To `buffer`, with a NUL if there is any room. Returns the bytes without it; 0, with *all false: something is there, but no room for it. */
+/*
+ * To `buffer`, with a NUL if there is any room. Returns the bytes without it; 0, with *all false: something is there,
+ * but no room for it.
+ */
 static size_t dump_locked(CUlogIterator from, char *buffer, size_t size, bool *all)
 {
 	const size_t note = strlen(NOTE);

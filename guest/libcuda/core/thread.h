@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library keeps for each thread of the application. */
+/* The library's data of each thread of the application. */
 #ifndef VCUDA_THREAD_H
 #define VCUDA_THREAD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What capture.c keeps, for the functions of the API in capture-api.c. With its lock held but where it says otherwise.
+/* The state of capture.c, for the functions of the API in capture-api.c. With its lock held unless a comment differs.
  */
 #ifndef VCUDA_CAPTURE_STATE_H
 #define VCUDA_CAPTURE_STATE_H
@@ -76,7 +76,7 @@ bool libcuda_capture_is_given(CUstream resolved);
 /* `*graph` is NULL where the capture failed; it has ended then as well, unless this is not the place to end it. */
 CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph);
 
-/* Frontiers: without the lock, if they are nobody else's. False: no memory, and some may be missing. */
+/* Frontiers: without the lock, if no other thread has them. False: no memory, and some nodes may be missing. */
 bool libcuda_frontier_add(struct libcuda_frontier *f, struct libcuda_node *n);
 bool libcuda_frontier_join(struct libcuda_frontier *f, const struct libcuda_frontier *other);
 void libcuda_frontier_free(struct libcuda_frontier *f);

@@ -30,12 +30,12 @@
 
 #define NO_NODE UINT32_MAX
 
-/* What a driver takes as the distance of two rows. */
+/* The largest distance of two rows that a driver takes. */
 #define MAX_PITCH 0x7fffffffull
 
 /*
- * What the worker keeps, by the context that it ends with. Not the executable graphs themselves: who destroys one while
- * another thread launches it does harm to nobody else.
+ * The graphs that the worker keeps, by the context that they end with. Not the executable graphs themselves: a program
+ * that destroys one while another thread launches it harms only itself.
  */
 struct record {
 	vcuda_graph_id id;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executable graphs that the worker keeps: one that is launched again as it is becomes a graph of the host's driver,
- * and a launch one command. What the driver's graph could not do as a replay does is replayed: host functions, memory
- * of graphs, events, pageable memory; and all with the software GPU, whose back end has no graphs.
+ * and a launch one command. Graphs with host functions, memory of graphs, events or pageable memory are replayed, since
+ * the driver's graph would differ; so are all graphs on the software GPU, whose back end has none.
  *
  * VCUDA_GRAPHS=replay: all graphs are replayed.
  */
@@ -49,10 +49,10 @@ CUresult libcuda_device_graph_launch(struct libcuda_device_graph *device_graph, 
 /* A replay has been issued without an error. */
 void libcuda_device_graph_replayed(struct libcuda_device_graph *device_graph);
 
-/* It is not what it was any more. */
+/* The graph has changed: the worker's copy is out of date. */
 void libcuda_device_graph_changed(struct libcuda_device_graph *device_graph);
 
-/* It is gone. The worker's may run still: the driver frees it then. */
+/* The graph is gone. The worker's may run still: the driver frees it then. */
 void libcuda_device_graph_drop(struct libcuda_device_graph *device_graph);
 
 #endif

@@ -72,7 +72,7 @@ CUdeviceptr libcuda_graph_memory_address(const struct libcuda_graph_memory *m)
 	return m->address;
 }
 
-/* Nobody needs it any more: off the list. The caller holds the lock, and calls give_back() without it. */
+/* Takes memory without users off the list. The caller holds the lock, and calls give_back() without it. */
 static bool unused(struct libcuda_graph_memory *m)
 {
 	struct libcuda_graph_memory **at;
@@ -203,7 +203,7 @@ VCUDA_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attr
 	return result;
 }
 
-/* What no node needs is given back at once: there is nothing to trim. */
+/* Memory that no node needs is given back at once: there is nothing to trim. */
 VCUDA_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
 {
 	return libcuda_require_device(dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes do: a row of functions for each type. */
+/* The work of nodes: a row of functions for each type. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,7 +248,7 @@ static CUresult alloc_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 	const CUDA_MEM_ALLOC_NODE_PARAMS *a = &p->alloc;
 	CUresult result;
 
-	/* What a node allocates is its for good. */
+	/* A node keeps the memory that it allocates. */
 	if (n->alloc.memory || !a->bytesize || (a->accessDescCount && !a->accessDescs))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = libcuda_graph_memory_new(n->context, a->bytesize, &n->alloc.memory);

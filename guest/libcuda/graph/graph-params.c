@@ -115,7 +115,7 @@ VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode nod
 	return may_be_given(params) ? libcuda_exec_set(exec, node, params) : libcuda_invalid_value();
 }
 
-/* How CUDA's functions for one type of node name its parameters: what stands behind the node, and the same in a
+/* How CUDA's functions for one type of node name its parameters: the arguments behind the node, and the same in a
  * CUgraphNodeParams. */
 #define PARAMS(node_type, ...) ((CUgraphNodeParams){.type = node_type, __VA_ARGS__})
 
@@ -345,8 +345,8 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 	return CUDA_SUCCESS;
 }
 
-/* Those that a kernel's launch can have. Of the ones that cannot be set, or are hints, every node has the value to
- * begin with. */
+/* The attributes of a kernel's launch. Attributes that cannot be set, or are hints, keep their first value in every
+ * node. */
 static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
 {
 	switch (attribute) {

@@ -55,7 +55,7 @@ static CUresult let_go(CUmemGenericAllocationHandle handle, struct libcuda_host_
 	return CUDA_SUCCESS;
 }
 
-/* Lets it go once nobody has it any more. */
+/* Frees the memory once it has no handle and no mapping. */
 static CUresult settle(struct created *c)
 {
 	struct created **at = &all, old = *c;

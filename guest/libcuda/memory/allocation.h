@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of cuMemCreate(): its handle counts who holds it, and comes back to generation from what is mapped of it. It
- * is there until nobody holds it and nothing is mapped: in the worker, or, in host memory, in this process.
- * Thread-safe.
+ * Memory of cuMemCreate(): its handle counts its holders, and a mapping leads back to it. The memory exists until it
+ * has no holder and no mapping: in the worker, or, for host memory, in this process. Thread-safe.
  */
 #ifndef VCUDA_ALLOCATION_H
 #define VCUDA_ALLOCATION_H
@@ -31,7 +30,7 @@ CUresult libcuda_allocation_add(vcuda_allocation allocation, const struct libcud
 /* One that is held or mapped. CUDA_ERROR_INVALID_VALUE: there is none. */
 CUresult libcuda_allocation_find(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 
-/* One that is held, and its memory stays until libcuda_allocation_end(), whoever releases it meanwhile. */
+/* The allocation of a held handle; its memory stays until libcuda_allocation_end(), also when it is released. */
 CUresult libcuda_allocation_begin(CUmemGenericAllocationHandle handle, struct libcuda_allocation *made);
 void libcuda_allocation_end(CUmemGenericAllocationHandle handle);
 

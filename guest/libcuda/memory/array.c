@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays. What they are is kept here, and all questions about them are answered here. */
+/* Arrays and mipmapped arrays. Their properties are kept here, so that queries do not ask the worker. */
 #include "memory/array.h"
 
 #include "core/capture.h"

@@ -2,8 +2,8 @@
 /*
  * Memory pools of cuMemPoolCreate() in host memory (CU_MEM_LOCATION_TYPE_HOST, HOST_NUMA). The pool is this library's:
  * its memory is pinned memory, which both sides use at one address. Memory that is freed in a stream is used again in
- * the same stream at once, and elsewhere when the stream has come so far. What no allocation uses, and what the release
- * threshold does not keep, is given back at the next call about the pool.
+ * the same stream at once, and elsewhere when the stream has come so far. Memory that no allocation uses and that the
+ * release threshold does not keep is given back at the next call about the pool.
  *
  * An allocation ends with the context that it was made in. A pool lives until it is destroyed and has no allocations.
  * Thread-safe. The functions give CUDA_ERROR_INVALID_HANDLE where no such pool is in host memory.

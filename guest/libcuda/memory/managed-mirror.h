@@ -26,7 +26,7 @@ bool libcuda_mirror_possible(void);
  */
 CUresult libcuda_mirror_add(uint64_t address, size_t bytes, const void *owner, struct libcuda_context *context);
 
-/* Its range has been taken out of the table. */
+/* Drops a mirror whose range has been taken out of the table. */
 void libcuda_mirror_drop(uint64_t address);
 
 #endif

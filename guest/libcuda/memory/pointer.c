@@ -173,7 +173,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 	}
 }
 
-/* What an unknown pointer has: nothing, on no device. */
+/* The attributes of an unknown pointer: none, on no device. */
 static uint64_t unknown(CUpointer_attribute attribute)
 {
 	return attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint32_t)CU_DEVICE_INVALID : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NVRTC and nvJitLink keep with the driver, through one of its private tables: PTX and machine code that they
- * compiled, found again by a key. It lies in files of the guest. What cannot be kept or found is compiled again.
+ * The cache of NVRTC and nvJitLink, through one of the driver's private tables: PTX and machine code that they
+ * compiled, found again by a key. Entries are files of the guest. Code that cannot be kept or found is compiled again.
  *
  * CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH are obeyed as CUDA documents them. NVIDIA's driver has
  * files of another make in its folder, so ours are in one of our own.

@@ -12,7 +12,7 @@
 #include "ring/ring.h"
 #include "guest/client/stage.h"
 
-/* What differs between a module and a library. */
+/* The differences between a module and a library. */
 struct kind {
 	enum libcuda_object_kind object;
 	CUresult (*names)(const void *owner, uint32_t first, uint32_t block, size_t bytes, uint32_t *count,
@@ -69,7 +69,7 @@ static CUresult count(const struct kind *kind, unsigned int *total, const void *
 	return result == CUDA_SUCCESS ? kind->names(owner, 0, 0, 0, &none, total) : result;
 }
 
-/* Of the names from `first` on as many as a staging block holds. *copy is the caller's to free. */
+/* Gets the names from `first` on, as many as a staging block holds. *copy is the caller's to free. */
 static CUresult fetch(const struct kind *kind, const void *owner, uint32_t first, char **copy, uint32_t *given)
 {
 	uint32_t total;

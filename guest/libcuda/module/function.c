@@ -205,7 +205,7 @@ VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attr
 	return get_attribute(c, value, attribute, (CUfunction)kernel);
 }
 
-/* What the driver makes of it is asked for again: setting one attribute may move another. */
+/* Asks for the attributes again: setting one may change another. */
 static CUresult refresh(struct libcuda_context *c, CUfunction handle)
 {
 	const struct call_options how = libcuda_context_options(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of functions and kernels: asked for once for each context, so that launches are checked and packed
- * here. */
+/* Properties of functions and kernels, asked for once for each context, so that launches are checked and packed here.
+ */
 #ifndef VCUDA_FUNCTION_H
 #define VCUDA_FUNCTION_H
 
@@ -9,7 +9,7 @@
 
 #define LIBCUDA_OCCUPANCY_ANSWERS 8
 
-/* What the worker said of a function's occupancy, while no function's attributes changed. */
+/* The worker's answers about a function's occupancy, good while no function's attributes change. */
 struct libcuda_occupancy {
 	uint64_t changes; /* libcuda_function_changes() + 1 then; 0: nothing is here */
 	size_t shared;

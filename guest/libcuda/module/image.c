@@ -70,7 +70,7 @@ static CUresult part_container(const void *part, const void **data, size_t *byte
 	return c && c->magic == CONTAINER_MAGIC ? container_bytes(c, bytes) : CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* What a thread put together last. */
+/* The image that a thread put together last. */
 static _Thread_local char *gathered;
 
 /*
@@ -124,7 +124,7 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 	return container_bytes(c, bytes);
 }
 
-/* What cuLinkComplete() gives back has containers for entries: these are what counts. */
+/* The result of cuLinkComplete() has containers as entries: these count. */
 static CUresult plain_container(const struct container *c, const void **data, size_t *bytes)
 {
 	CUresult result = container_bytes(c, bytes);
@@ -174,14 +174,14 @@ CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* What elf_bytes() reads is there. */
+/* Whether the bytes that elf_bytes() reads are there. */
 static bool elf_headers_fit(const Elf64_Ehdr *h, size_t room)
 {
 	return room >= sizeof(*h) && h->e_shoff <= room &&
 	       (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
 }
 
-/* What plain_container() reads is there. */
+/* Whether the bytes that plain_container() reads are there. */
 static bool container_begins(const struct container *c, size_t room)
 {
 	return room >= sizeof(*c) && (c->size < sizeof(*c) || room >= c->header_size + sizeof(*c));

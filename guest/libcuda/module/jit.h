@@ -24,7 +24,7 @@ CUresult libcuda_jit_start(const struct libcuda_jit *jit);
 /* Hands them to the worker, before the image is loaded. */
 CUresult libcuda_jit_send(const struct libcuda_jit *jit, vcuda_image image);
 
-/* Those that the worker is handed, as they cross. `options` and `values` have room for all. Gives how many they are. */
+/* The options for the worker, in wire form. `options` and `values` have room for all. Returns their number. */
 uint32_t libcuda_jit_wire(const struct libcuda_jit *jit, uint32_t *options, uint64_t *values);
 
 /* Reads one of the logs of what is `from` into a staging block, as vcuda_call_vcudaImageLog() does. */

@@ -48,7 +48,8 @@ static CUresult load_registered(CUmodule *module, const void *wrapper, void *unk
 	return cuModuleLoadFatBinary(module, wrapper);
 }
 
-/* What they call with the wrapper when the program unregisters it: they have unloaded the module by then. */
+/* NVIDIA's libraries call this with the wrapper when the program unregisters it: they have unloaded the module by then.
+ */
 static CUresult forget_registered(const void *wrapper)
 {
 	return CUDA_SUCCESS;
@@ -85,7 +86,7 @@ static const slot context_local_storage[4] = {
 	FUNCTION(refuse),
 };
 
-/* Is the context of a kind that needs care, and which one lies under it? None is. */
+/* Whether the context is of a kind that needs care, and the context below it. No context is. */
 static CUresult check_context(CUcontext context, unsigned int *flag, CUcontext *base)
 {
 	if (flag)
@@ -208,7 +209,7 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 
 /* ---- what cuBLAS asks ---- */
 
-/* An object that stands for a stream: its handle does. */
+/* An object for a stream: its handle. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int per_thread)
 {
 	*object = per_thread ? LIBCUDA_PER_THREAD(stream) : stream;
@@ -259,7 +260,7 @@ static const slot tools[4] = {SIZE(tools), FUNCTION(refuse), FUNCTION(refuse), F
 
 /* ---- what cuFFT asks ---- */
 
-/* Its result is read as a truth value. */
+/* Callers read the result as a truth value. */
 static int each_function(CUcontext context, CUmodule module, void (*take)(void *data, CUfunction function), void *data)
 {
 	return libcuda_for_each_function(module, take, data) == CUDA_SUCCESS;

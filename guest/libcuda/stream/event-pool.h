@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's events that the application has destroyed, for those that it creates next: neither asks the worker. They
- * are done, so that they are to nobody who waits for them what they were. What remains of one's past is its time.
+ * The driver's events that the application has destroyed, for events that it creates next: neither call asks the
+ * worker. Pooled events are done, so no wait depends on their past. Only the time of the last record remains.
  */
 #ifndef VCUDA_EVENT_POOL_H
 #define VCUDA_EVENT_POOL_H

@@ -20,7 +20,7 @@ bool libcuda_throttle_fence_wait(struct libcuda_context *context, CUstream strea
 /* The context's stream is gone. */
 void libcuda_throttle_end(struct libcuda_context *context, CUstream stream);
 
-/* The context's generation has ended, and its memory is about to: nobody looks at it any more. */
+/* The context's generation has ended, and its memory is about to: no thread looks at it any more. */
 void libcuda_throttle_end_context(struct libcuda_context *context);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a GPU's memory accelerator is told of a tensor. The driver of the host writes it, once for each description that
- * the program makes; it goes to kernels as a parameter or in memory like any other bytes.
+ * Tensor maps, the descriptions of tensors for a GPU's memory accelerator. The host's driver writes one for each
+ * description that the program makes; the map goes to kernels as a parameter or in memory like any other bytes.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static CUresult check(const CUtensorMap *map)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* What all kinds have in common; false: something is missing, or more than there is room for. */
+/* The common parts of all kinds; false: a part is missing, or larger than there is room for. */
 static bool describe(vcuda_tensor *t, const void *address, const cuuint64_t *dim, const cuuint64_t *strides,
 		     const cuuint32_t *steps)
 {

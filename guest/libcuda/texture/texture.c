@@ -36,7 +36,7 @@ static struct texture **bucket_of(unsigned long long object)
 	return &buckets[(object * 0x9e3779b97f4a7c15ull) >> 56];
 }
 
-/* Where the current context's object stands; what earlier lives of contexts left on the way is thrown out. */
+/* The place of the current context's object; objects of ended contexts on the way are dropped. */
 static struct texture **find_locked(unsigned long long object, bool surface)
 {
 	struct libcuda_context *c = libcuda_context_current();

@@ -155,7 +155,7 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 	errno = saved;
 }
 
-/* When the library is loaded: nobody has called a function of it yet. */
+/* Runs when the library is loaded, before any call of its functions. */
 __attribute__((constructor)) static void start(void)
 {
 	prints_lines = libcuda_trace_file_open(&lines, "VCUDA_TRACE");

@@ -233,7 +233,7 @@ CUDART_API cudaError_t cudaGetDeviceProperties_9(void *prop, int device)
 	return cudart_record(read_as(prop, device, &shape_9));
 }
 
-/* What is chosen by lies in the part that 11 and 12 share. */
+/* The members that decide are in the part that 11 and 12 share. */
 CUDART_API cudaError_t cudaChooseDevice_12(int *device, const void *prop)
 {
 	return cudart_record(choose_as(device, prop, &shape_11));

@@ -107,7 +107,7 @@ static int send_and_wait(struct blas_call *call)
 	return blas_status(result);
 }
 
-/* What is found at the call. */
+/* The checks at the call. */
 static int check(struct blas_call *call)
 {
 	const struct vcuda_blas_routine *r = &vcuda_blas_routines[call->function];

@@ -37,7 +37,7 @@ BLAS_API int cublasCreate_v2(struct blas_handle **handle)
 	return BLAS_SUCCESS;
 }
 
-/* What was queued is done all the same. */
+/* Queued work is done all the same. */
 BLAS_API int cublasDestroy_v2(struct blas_handle *h)
 {
 	if (!h)

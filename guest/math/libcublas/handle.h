@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles of cuBLAS, whose whole state lies in the guest, and calls, which go to the worker as one command each: a
+ * Handles of cuBLAS, whose whole state is in the guest, and calls, which go to the worker as one command each: a
  * queued one unless its result goes to the host's memory. Programs have the types of NVIDIA's headers; here a handle is
  * a pointer and an enumeration an int.
  */

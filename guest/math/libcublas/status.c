@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcublas and libcublasLt have in common: states, and the calling thread's context. */
+/* The common code of libcublas and libcublasLt: states, and the calling thread's context. */
 #include "status.h"
 
 #include "protocol/cuda-functions.h"

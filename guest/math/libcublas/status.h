@@ -25,16 +25,16 @@ enum blas_status {
 const char *blas_status_name(int status);
 const char *blas_status_text(int status);
 
-/* The status that stands for an error of the driver. */
+/* The status for an error of the driver. */
 int blas_status(CUresult result);
 
 /* The calling thread's context, which becomes device 0's first one where it has none. */
 int blas_context(CUcontext *context);
 
-/* What the calling thread has no context without: this is made its current one. */
+/* Makes `context` current in a calling thread that has no context. */
 int blas_enter(CUcontext context);
 
-/* What cublasGetProperty() and its like give of a library's version. */
+/* The answer of cublasGetProperty() and its like for a library's version. */
 int blas_property(int version, int type, int *value);
 
 #endif

@@ -18,7 +18,7 @@ struct blas_double_complex {
 /* The handle, which is made when it is first wanted; NULL: it could not be. */
 void *blas_v1(void);
 
-/* What the last function ended with, for cublasGetError(). */
+/* Keeps the status of the last function for cublasGetError(). */
 void blas_v1_status(int status);
 
 /* An option's number by its letter; -1: there is no such. */

@@ -174,7 +174,7 @@ VCUDA_MATMUL_PREFERENCE_ATTRIBUTES(IS_OF_ITS_TYPE)
 _Static_assert(sizeof(OBJECT) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "it fits");
 #undef OBJECT
 
-/* What the library of CUDA 11 has besides, in a larger structure. It narrows the choice there; here it is kept only. */
+/* Further members of CUDA 11, in a larger structure. They narrow the choice there; here they are kept only. */
 struct old_preference {
 	lt_preference now;
 	uint32_t math_modes, gaussian_modes, pointer_modes, epilogues;

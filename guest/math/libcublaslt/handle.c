@@ -38,7 +38,7 @@ BLAS_API int cublasLtCreate(struct lt_handle **handle)
 	return BLAS_SUCCESS;
 }
 
-/* What was queued is done all the same. */
+/* Queued work is done all the same. */
 BLAS_API int cublasLtDestroy(struct lt_handle *h)
 {
 	if (!h)

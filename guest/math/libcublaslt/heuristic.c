@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which algorithms there are for a product. The worker is asked; its answer is kept, since programs ask before each
- * product. What is kept is good as long as the process: the worker's algorithms are.
+ * The algorithms for a product. The worker is asked, and its answer is kept, since programs ask before each product.
+ * The worker's algorithms do not change, so answers are good as long as the process.
  */
 #include <pthread.h>
 #include <stdlib.h>

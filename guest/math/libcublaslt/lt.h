@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt. Descriptors lie in the program's memory and have the structures of matmul-abi.h in them. A computation is
- * one queued command. What algorithms there are is a question to the worker, whose answer is kept for the next product
- * that is described the same.
+ * cuBLASLt. Descriptors are in the program's memory and have the structures of matmul-abi.h in them. A computation is
+ * one queued command. The worker is asked for the algorithms, and its answer is kept for the next product with the same
+ * description.
  */
 #ifndef CUBLASLT_LT_H
 #define CUBLASLT_LT_H
@@ -18,7 +18,7 @@ struct lt_handle {
 	CUcontext context;
 };
 
-/* What lies in the program's cublasLtMatmulAlgo_t. */
+/* The contents of the program's cublasLtMatmulAlgo_t. */
 struct lt_algo {
 	struct vcuda_matmul_algo algo;
 	uint8_t compute, scale, a, b, c, d; /* types that it is for */
@@ -35,7 +35,7 @@ typedef cublasLtMatmulHeuristicResult_t lt_result;
 
 /* ---- descriptor.c ---- */
 
-/* An attribute of a structure: where it lies in it. */
+/* An attribute of a structure: its place and size. */
 struct lt_attribute {
 	int number;
 	uint16_t offset, size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Distributions that programs give to their own kernels, which read them with the device functions of NVIDIA's header:
- * the layout is that header's. All of one lies in one piece of device memory, so that its address frees it.
+ * the layout is that header's. A distribution is one piece of device memory, so that its address frees it.
  */
 #include "generator.h"
 
@@ -31,7 +31,7 @@ struct distribution {
 	uint32_t method, from_host;
 };
 
-/* What is in front of the columns: their values, and then who else has a part in each. */
+/* The part in front of the columns: their values, and then the other value that has a part in each. */
 struct head {
 	struct distribution distribution;
 	struct shifted shifted;

@@ -110,7 +110,7 @@ RAND_API int curandCreateGenerator(struct rand_generator **generator, int type)
 	return RAND_SUCCESS;
 }
 
-/* What was queued is done all the same. */
+/* Queued work is done all the same. */
 RAND_API int curandDestroyGenerator(struct rand_generator *g)
 {
 	CUcontext current;
