@@ -6,7 +6,7 @@ import re
 
 from sides import Failed
 
-# What a sample prints of its own time: a pattern, of the last match the value, and its unit.
+# The times that samples print of themselves: a pattern, whose last match counts, and the unit.
 SAMPLES = {
     "asyncAPI": (r"time spent executing by the GPU: ([\d.]+)", "ms"),
     "binomialOptions": (r"binomialOptionsGPU\(\) time: ([\d.]+) msec", "ms"),

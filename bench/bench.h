@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the timed programs have in common. */
+/* Declarations that the timed programs share. */
 #ifndef BENCH_H
 #define BENCH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the timed programs call of the driver, found at run time, so that one binary runs natively and through
+ * The driver's functions that the timed programs call, found at run time, so that one binary runs natively and through
  * virtio-cuda.
  */
 #ifndef BENCH_DRIVER_H

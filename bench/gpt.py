@@ -96,7 +96,7 @@ def train(model, device, batch, length, steps, wait):
 
 @torch.no_grad()
 def decode(model, device, prompt, tokens, wait):
-    """The likeliest word each time, which the program reads, as one that shows it to somebody would."""
+    """The likeliest word each time, which the program reads, as a program that prints it would."""
     state = {}
 
     def begin():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured: the samples of each case and side, as JSON and as Markdown."""
+"""The results: the samples of each case and side, as JSON and as Markdown."""
 
 import json
 import math

@@ -9,7 +9,7 @@
  * before it waits for the first.
  *
  * With --marks it prints `mark NAME PID...` when all processes are ready, have done their work, and each time waits for
- * a line on its standard input, so that whoever started it can look at the processes between their calls.
+ * a line on its standard input, so that the starting program can look at the processes between their calls.
  */
 #include "driver.h"
 

@@ -79,7 +79,7 @@ class Daemon:
 
 
 class Side:
-    """What stands before a program, and what its environment has."""
+    """The command before a program, and the program's environment."""
 
     def __init__(self, name, prefix, daemon=None, local=True, **environment):
         self.name, self.prefix, self.daemon = name, prefix, daemon
@@ -95,7 +95,7 @@ class Side:
             raise Failed(f"cannot start {words[0]}: {why.strerror}") from None
 
     def run(self, command, timeout, folder=None):
-        """Its output and how long it took from start to exit."""
+        """The command's output and its seconds from start to exit."""
         start = time.monotonic()
         process = self.start(command, stdin=subprocess.DEVNULL, cwd=folder)
         try:
@@ -119,7 +119,7 @@ def end(process):
 
 
 def asking(options):
-    """What is computed on: the device; from virtio-cuda's library also where. A VM passes no environment on, so env does."""
+    """The command that prints the device, and with virtio-cuda's library the back end. A VM passes no environment on, so env does."""
     return ["env", "VCUDA_VERBOSE=1", options.programs / "driver-bench", "info"]
 
 

@@ -68,7 +68,7 @@ def run(build, command):
 
 
 def measure(options, name, command):
-    """Of each build: medians of the rounds, which the builds run in turns."""
+    """The medians of each build's rounds, which the builds run in turns."""
     runs = {build: [] for build in options.builds}
     for _ in range(options.rounds):
         for build in options.builds:

@@ -6,9 +6,10 @@
  * TURNS_LINGER quanta: bursts of work are no way around the turns. In each round a VM earns its part of the
  * quantum, and its turn is as long as its credit. The time from the begin of a turn until nothing of the VM runs any
  * more, while another VM waits, is taken off the credit, which carries over: a kernel that does not end with the turn
- * is paid back. The device cannot be taken from what runs, so the next turn begins when nothing of the last VM runs, or
- * when that has taken TURNS_DRAIN quanta: then both are on the device, and each is charged its part of the time. What
- * runs may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN quanta.
+ * is paid back. Running work cannot be taken off the device, so the next turn begins when no work of the last VM runs,
+ * or when that has taken TURNS_DRAIN quanta: then both are on the device, and each is charged its part of the time.
+ * Running work may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN
+ * quanta.
  *
  * A VM that pauses in its turn goes on with it, unless another one has had a turn meanwhile. A VM that owes time does
  * not take the device in such a pause (TURNS_PAUSE); while nothing is on the device, time pays what is owed.

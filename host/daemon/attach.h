@@ -6,8 +6,8 @@
 #include "device.h"
 
 /*
- * Extents as this context's worker knows them. What follows one another becomes one extent, and one mmap(). The number
- * of extents, or -ENXIO: memory that came after the worker.
+ * Extents as this context's worker knows them. Neighbours become one extent, and one mmap(). The number of extents, or
+ * -ENXIO: memory that came after the worker.
  */
 int daemon_extents_for_worker(const struct daemon_context *context, const struct daemon_parsed *p,
 			      struct vcuda_channel_extent *extents);

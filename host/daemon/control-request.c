@@ -23,7 +23,7 @@ static char *next_word(char **rest)
 	return *word ? word : NULL;
 }
 
-/* It goes to the log. */
+/* Makes a text fit for the log. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -161,7 +161,7 @@ static bool parse_guest(const char *word, uint64_t *guest, bool *is_all)
 	return daemon_parse_number(word, guest) && *guest <= UINT32_MAX;
 }
 
-/* It is gone a moment later. */
+/* The memory is free a moment later. */
 static void handle_free(char *rest, unsigned int user, FILE *answer)
 {
 	const char *word = next_word(&rest);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket: the operator of the host, and nobody else, asks what vcudad serves, ends guest processes and
+ * The control socket: only the operator of the host asks what vcudad serves, ends guest processes and
  * changes quotas. `vcuda vm` and `vcuda top` are its clients.
  *
  * A stream socket of mode 0600 whose peer must be vcudad's user or root. A connection has one request, one line of at

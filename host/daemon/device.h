@@ -53,7 +53,7 @@ struct daemon_context {
 	unsigned int events; /* bits: 1 << VCUDA_EVENT_* that the guest has not been told */
 	int why;             /* status of LOST */
 	bool ready;          /* the worker answered ATTACH */
-	bool forgotten;      /* goes once the worker is reaped, and nobody hears of it */
+	bool forgotten;      /* goes once the worker is reaped, without a message */
 	int create_status;
 	uint32_t major, minor;     /* the worker's, with a refused CREATE */
 	struct vcuda_list sent;    /* requests at the worker, in the order of its replies */

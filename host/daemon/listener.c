@@ -26,7 +26,7 @@
 /* The number of the first descriptor that systemd passes. */
 #define PASSED_FIRST 3
 
-/* Somebody answers, or would, at the address. */
+/* Whether a process answers, or would, at the address. */
 static bool is_live(const struct sockaddr_un *address, int type)
 {
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -316,7 +316,7 @@ static int set_vring_call(struct daemon_vhost *vhost)
 	if (!queue)
 		return -EINVAL;
 	replace_fd(vhost, &queue->call);
-	/* What was given back while there was nobody to call; a spurious interrupt does no harm. */
+	/* Buffers may have been given back while there was no call descriptor; a spurious interrupt does no harm. */
 	if (daemon_queue_ready(queue))
 		daemon_queue_signal(queue);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What vhost-user messages mean. */
+/* The handlers of vhost-user messages. */
 #ifndef VCUDA_VHOST_MESSAGE_H
 #define VCUDA_VHOST_MESSAGE_H
 

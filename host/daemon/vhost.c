@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection: messages in, replies out. What they mean is in vhost-message.c. */
+/* The connection: messages in, replies out. Their handlers are in vhost-message.c. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -109,7 +109,7 @@ static struct vring_desc copy_descriptor(const struct daemon_queue *queue, unsig
 	struct vring_desc descriptor;
 
 	memcpy(&descriptor, queue->descriptors + index * sizeof(descriptor), sizeof(descriptor));
-	/* What was copied is what is checked and used: the compiler must not read the guest's memory again. */
+	/* The copy is checked and used: the compiler must not read the guest's memory again. */
 	__asm__ volatile("" : "+m"(descriptor) : : "memory");
 	return descriptor;
 }

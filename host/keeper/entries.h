@@ -15,7 +15,7 @@ struct keeper_owner {
 
 struct keeper_entry;
 
-/* The most entries, and the most descriptors that hold some. What is there already stays. */
+/* The most entries, and the most descriptors that hold some. Entries that are there already stay. */
 void keeper_set_limit(uint32_t limit);
 
 /* False: nothing is left to be kept. */

@@ -75,7 +75,7 @@ static int note_refusal(int status)
 
 /* ---- workers ---- */
 
-/* What it has offered stays until vcudad says that the worker counts it no more. */
+/* The worker's offers stay until vcudad says that the worker counts them no more. */
 static void hang_up(struct worker *w)
 {
 	if (w->source.fd >= 0)

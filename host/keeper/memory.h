@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much memory entries hold whose worker counts it no more. Entries in one file count once, and the file as a whole:
- * nobody else keeps it. The sums are those of what is in the lists, so they never drift.
+ * no other process keeps it. The sums are those of the lists, so they never drift.
  */
 #ifndef VCUDA_KEEPER_MEMORY_H
 #define VCUDA_KEEPER_MEMORY_H
@@ -41,7 +41,7 @@ bool keeper_memory_share(const struct keeper_use *use, struct keeper_shared *wor
 /* The worker is gone. Its files may have grown, and are measured. */
 void keeper_memory_end_sharing(struct keeper_shared *worker);
 
-/* Of one GPU. */
+/* The sums of one GPU. */
 struct keeper_memory_sum {
 	uint64_t bytes;
 	uint64_t uses; /* that count */

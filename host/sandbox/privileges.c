@@ -42,7 +42,8 @@ int sandbox_be_first_victim(void)
 	return err;
 }
 
-/* What a program that this process starts could have. Without the right to drop any, there is none to drop. */
+/* Drops the capabilities that a program which this process starts could have. Without the right to drop any, there is
+ * none to drop. */
 static void empty_bounding_set(uint64_t kept)
 {
 	for (int capability = 0; capability < 64; capability++)

@@ -17,7 +17,7 @@ int sandbox_be_first_victim(void);
  * NULL: nothing. */
 int sandbox_limit_files(const struct sandbox_needs *needs);
 
-/* What a system call that is not on the list leads to. */
+/* The effect of a system call that is not on the list. */
 enum sandbox_unknown {
 	SANDBOX_LOG_AND_GO_ON,
 	SANDBOX_LOG_AND_END,

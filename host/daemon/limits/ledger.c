@@ -229,7 +229,7 @@ static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	return reply_with(row, m, NULL, 0);
 }
 
-/* What a worker joins with goes with the reply. */
+/* The reply carries the descriptors with which a worker joins. */
 static bool serve_join(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
 {
 	const int fds[VCUDA_LEDGER_JOIN_FDS] = {ledger.fd, row->demand_fd, row->drained_fd};
@@ -367,7 +367,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		grant(row, m->gpu, least(least(m->bytes, growth_room(true)), room(row, m->gpu)));
 		return true;
 	case VCUDA_LEDGER_GIVE:
-		/* What descriptors hold now counts before it counts here no more. */
+		/* Memory that descriptors hold now counts there before it stops counting here. */
 		if (ledger.keepers)
 			ledger.keepers->settle(row);
 		take_back(row, m->gpu, m->bytes);
@@ -406,7 +406,7 @@ static void ready(struct daemon_source *source, uint32_t events)
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (bytes <= 0) {
-			/* It ends, or does without; what it was granted stays in its row until it is gone. */
+			/* The worker ends, or does without; its grants stay in its row until it is gone. */
 			close_socket(row);
 			return;
 		}

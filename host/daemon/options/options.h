@@ -56,7 +56,7 @@ struct daemon_options {
 	bool mapper; /* a VM's workers have one */
 };
 
-/* What an option has that was not given. */
+/* Sets the defaults of all options. */
 void daemon_options_default(struct daemon_options *options);
 
 /* Whether a VM may have that name. */

@@ -4,7 +4,7 @@
  * the device no work: its guest process sees slow calls. Its memory stays on the device, or is released: to the
  * worker's host memory by vcuda-checkpoint, on the software GPU to a file.
  *
- * Whatever comes from a worker is hostile. No call blocks. All functions belong to the loop's thread.
+ * All messages of a worker are hostile. No call blocks. All functions belong to the loop's thread.
  */
 #ifndef VCUDA_DAEMON_GATE_H
 #define VCUDA_DAEMON_GATE_H

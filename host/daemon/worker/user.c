@@ -64,7 +64,7 @@ static int open_folder(void)
 	return folder;
 }
 
-/* Its holder removes the file at last: one that was opened before is no lock then. */
+/* The holder removes the file at last: a file that was opened before is no lock then. */
 static bool lock(int folder, uid_t uid)
 {
 	struct stat s;

@@ -9,7 +9,7 @@
 /* The daemon's descriptor of it, above those that workers are given; -1: there is none, and workers do without. */
 int daemon_worker_table_fd(void);
 
-/* The worker ends or has ended. What it had is not free yet: other workers may wait for that. */
+/* The worker ends or has ended. Its memory is not free yet: other workers may wait for that. */
 void daemon_worker_table_ends(pid_t worker);
 
 /* No process of the worker is left. */
