@@ -356,10 +356,15 @@ void try_return(struct lower *l, LLVMBasicBlockRef stay)
 {
 	const uint64_t *live = l->body->blocks[l->at.block].live_in;
 	LLVMBasicBlockRef test = new_bb(l, "met"), back = new_bb(l, "back");
-	LLVMValueRef ok = scalar_const(l->type.i1, 1), value;
+	LLVMValueRef ok = scalar_const(l->type.i1, 1), value, all;
 
-	LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, l->at.mask, scalar_const(l->type.i32, UINT32_MAX), ""),
-			test, stay);
+	all = LLVMBuildICmp(l->b, LLVMIntEQ, l->at.mask, scalar_const(l->type.i32, UINT32_MAX), "");
+	/* the full version takes each barrier for one at which all lanes arrive and which lets all lanes go on */
+	if (l->body->blocks[l->at.block].barrier)
+		all = LLVMBuildAnd(l->b, all,
+				   LLVMBuildNot(l->b, LLVMBuildLoad2(l->b, l->type.i1, l->own.masked.parted, ""), ""),
+				   "");
+	LLVMBuildCondBr(l->b, all, test, stay);
 	LLVMPositionBuilderAtEnd(l->b, test);
 	for (uint32_t r = 0; (r = next_of(live, r, l->body->boundary_count)) < l->body->boundary_count; r++)
 		if (widens(l, r))

@@ -239,6 +239,8 @@ static bool masked_variables(struct lower *l, LLVMValueRef *mask_var, LLVMValueR
 	*mask_var = LLVMBuildAlloca(l->b, l->type.i32, "mask");
 	l->own.masked.wait_rounds = LLVMBuildAlloca(l->b, l->type.i32, "rounds");
 	LLVMBuildStore(l->b, zero, l->own.masked.wait_rounds);
+	l->own.masked.parted = LLVMBuildAlloca(l->b, l->type.i1, "parted");
+	LLVMBuildStore(l->b, scalar_const(l->type.i1, 0), l->own.masked.parted);
 	*idle = LLVMBuildAlloca(l->b, l->type.i32, "idle");
 	LLVMBuildStore(l->b, zero, *idle);
 	*forced = LLVMBuildAlloca(l->b, l->type.i1, "forced");

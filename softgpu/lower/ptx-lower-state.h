@@ -61,6 +61,7 @@ struct lower_masked {
 	LLVMValueRef *pending;    /* per block */
 	LLVMValueRef live;        /* lanes that have not exited */
 	LLVMValueRef wait_rounds; /* how often a waiting loop was gone round */
+	LLVMValueRef parted;      /* lanes came apart to the last barrier, and some may wait there for their release */
 };
 
 /* An access of a loop that may stride through memory: a variable, or NULL, and how much to prefetch. */

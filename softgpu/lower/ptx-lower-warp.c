@@ -56,8 +56,9 @@ static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 static LLVMValueRef reconverge(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
 {
 	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, l->at.i->line)), id, count, l->at.mask}, r, go;
+	LLVMValueRef live = l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
 
-	args[5] = l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
+	args[5] = live;
 	args[6] = scalar_const(l->type.i32, kind);
 	args[7] = predicates;
 	if (kind == 0 && LLVMIsAConstantInt(count) && !LLVMConstIntGetZExtValue(count)) {
@@ -70,6 +71,10 @@ static LLVMValueRef reconverge(struct lower *l, LLVMValueRef id, LLVMValueRef co
 	if (l->version.masked) {
 		/* lanes that wait come by again: the block is the barrier and nothing else */
 		go = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, r, scalar_const(l->type.i64, 32), ""), l->type.i32, "");
+		LLVMBuildStore(l->b,
+			       LLVMBuildOr(l->b, LLVMBuildICmp(l->b, LLVMIntNE, l->at.mask, live, ""),
+					   LLVMBuildICmp(l->b, LLVMIntNE, l->at.mask, go, ""), ""),
+			       l->own.masked.parted);
 		LLVMBuildStore(l->b, LLVMBuildAnd(l->b, l->at.mask, LLVMBuildNot(l->b, go, ""), ""),
 			       l->own.masked.pending[l->at.block]);
 		l->at.mask = go;

@@ -123,10 +123,12 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 			b->arrived += lanes == live ? 32u - (uint32_t)__builtin_popcount(fresh) : 0;
 		} else {
 			warp->parked[id] |= fresh;
-			note_full(warp, b, id);
 		}
-		try_release(t, id);
 	}
+	/* also without fresh lanes: the other lanes of the warp may have exited since these were parked */
+	if (!(kind & ARRIVE))
+		note_full(warp, b, id);
+	try_release(t, id);
 	if (kind & ARRIVE)
 		return (uint64_t)lanes << 32;
 	if (lanes == live && !(warp->released[id] & lanes))

@@ -135,6 +135,38 @@ static void reductions_apart(void **state)
 	assert_int_equal(out32[63], 2);
 }
 
+/*
+ * Lanes that have waited at the one instruction meet the others at the other one, where these wait for their release:
+ * those go on and exit, and the lanes that meet them are the next round of the barrier.
+ */
+static void rounds_meet(void **state)
+{
+	for (uint32_t threads = 32; threads <= 64; threads += 8) {
+		must_run(KERNEL("and.b32 %r5, %r1, 3;\nsetp.eq.u32 %p1, %r5, 0;\nsetp.lt.u32 %p2, %r1, 20;\n"
+				"@%p1 bra A;\nbarrier.red.popc.u32 %r6, 0, %p2;\n"
+				"A:\nbarrier.red.popc.u32 %r6, 0, %p2;\nst.global.u32 [%rd3], %r6;\n"),
+			 threads);
+		for (uint32_t n = 0; n < threads; n++)
+			assert_int_equal(out32[n], n & 3 ? 15 : 20);
+	}
+}
+
+/* The same without a reduction: each round sees what the one before it wrote. */
+static void rounds_meet_plainly(void **state)
+{
+	for (uint32_t threads = 32; threads <= 64; threads += 8) {
+		must_run(KERNEL("mov.u32 %r5, 0;\nst.shared.u32 [%r4], %r5;\nbar.sync 0;\n"
+				"and.b32 %r5, %r1, 3;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra A;\n"
+				"st.shared.u32 [%r4], %r1;\nbarrier.sync 0;\n"
+				"A:\nbarrier.sync 0;\n"
+				"xor.b32 %r6, %r3, 4;\nadd.s32 %r6, %r2, %r6;\nld.shared.u32 %r7, [%r6];\n"
+				"st.global.u32 [%rd3], %r7;\n"),
+			 threads);
+		for (uint32_t n = 0; n < threads; n++)
+			assert_int_equal(out32[n], (n ^ 1) & 3 ? n ^ 1 : 0);
+	}
+}
+
 /* Lanes that have exited are not waited for. */
 static void exited_lanes(void **state)
 {
@@ -257,7 +289,8 @@ int main(void)
 		cmocka_unit_test(lanes_apart),        cmocka_unit_test(rounds_apart),
 		cmocka_unit_test(half_warps),         cmocka_unit_test(partners_come_late),
 		cmocka_unit_test(partners_of_two_kinds), cmocka_unit_test(partners_at_a_barrier),
-		cmocka_unit_test(reductions_apart),
+		cmocka_unit_test(reductions_apart),   cmocka_unit_test(rounds_meet),
+		cmocka_unit_test(rounds_meet_plainly),
 		cmocka_unit_test(exited_lanes),       cmocka_unit_test(arrive),
 		cmocka_unit_test(not_all_reach),      cmocka_unit_test(all_blocks_at_once),
 		cmocka_unit_test(blocks_one_by_one),
