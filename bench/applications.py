@@ -6,7 +6,7 @@ import re
 
 from sides import Failed
 
-# The times that samples print of themselves: a pattern, whose last match counts, and the unit.
+# The time that a sample prints: a pattern, whose last match has the value, and its unit.
 SAMPLES = {
     "asyncAPI": (r"time spent executing by the GPU: ([\d.]+)", "ms"),
     "binomialOptions": (r"binomialOptionsGPU\(\) time: ([\d.]+) msec", "ms"),

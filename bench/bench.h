@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations that the timed programs share. */
+/* Shared by the timed programs: clock, error check, output and median. */
 #ifndef BENCH_H
 #define BENCH_H
 

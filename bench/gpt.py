@@ -96,7 +96,7 @@ def train(model, device, batch, length, steps, wait):
 
 @torch.no_grad()
 def decode(model, device, prompt, tokens, wait):
-    """The likeliest word each time, which the program reads, as a program that prints it would."""
+    """The likeliest word of each step; the program reads it each time, as a program that shows its text does."""
     state = {}
 
     def begin():

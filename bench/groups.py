@@ -31,7 +31,7 @@ class Program:
 
 
 class Start(Program):
-    """A program from start to exit: a new process each time. Its output is prefixed with the name as well."""
+    """A program from start to exit: a new process each time. The names of its printed values get the prefix too."""
 
     def __init__(self, name, *command, repeats):
         super().__init__(*command, repeats=repeats)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine and the software of a measurement."""
+"""The description of the machine and of the device that were measured."""
 
 import datetime
 import os
@@ -36,7 +36,7 @@ def nvidia_driver():
 
 
 def commit(folder):
-    """The commit of the source folder of these scripts; an installation has none."""
+    """The commit of the source folder of these scripts; None in an installation."""
     if not (folder.parent / ".git").exists():
         return None
     found = first_line("git", "rev-parse", "--short=12", "HEAD", folder=folder)
@@ -45,7 +45,7 @@ def commit(folder):
 
 
 def session(options, side):
-    """The device of the virtual side: its name, CUDA's version, back end and transport."""
+    """The virtual side: the device's name, CUDA's version, back end and transport."""
     result, _ = side.run(sides.asking(options), 300)
     words = dict(line.split(None, 1) for line in result.stdout.splitlines() if " " in line)
     where = re.search(r"transport (\S+), back end (\S+),", result.stderr)

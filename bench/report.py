@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results: the samples of each case and side, as JSON and as Markdown."""
+"""The report: the samples of each case and side, as JSON and as Markdown."""
 
 import json
 import math

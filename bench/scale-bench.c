@@ -4,12 +4,12 @@
  *
  * usage: scale-bench [--seconds S] [--marks] WORK PROCESSES STREAMS
  *
- * WORK is request (a kernel and 4 KiB back, then the wait for them), launch (64 empty kernels and one wait) or copy
- * (4 MiB of pinned memory to the device). A process has one thread, which begins one thing on each of its streams
- * before it waits for the first.
+ * WORK is request (a kernel and 4 KiB back, then the wait for them), launch (64 empty kernels and one wait) or copy (4
+ * MiB of pinned memory to the device). A process has one thread, which begins one thing on each of its streams before
+ * it waits for the first.
  *
- * With --marks it prints `mark NAME PID...` when all processes are ready, have done their work, and each time waits for
- * a line on its standard input, so that the starting program can look at the processes between their calls.
+ * With --marks it prints `mark NAME PID...` when all processes are ready, and when they have done their work. Each time
+ * it waits for a line on its standard input, so that its caller can inspect the idle processes.
  */
 #include "driver.h"
 

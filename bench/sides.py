@@ -79,7 +79,7 @@ class Daemon:
 
 
 class Side:
-    """The command before a program, and the program's environment."""
+    """A side of the comparison: the words in front of a program's command, and its environment."""
 
     def __init__(self, name, prefix, daemon=None, local=True, **environment):
         self.name, self.prefix, self.daemon = name, prefix, daemon
@@ -95,7 +95,7 @@ class Side:
             raise Failed(f"cannot start {words[0]}: {why.strerror}") from None
 
     def run(self, command, timeout, folder=None):
-        """The command's output and its seconds from start to exit."""
+        """The program's result and its seconds from start to exit."""
         start = time.monotonic()
         process = self.start(command, stdin=subprocess.DEVNULL, cwd=folder)
         try:
@@ -119,7 +119,8 @@ def end(process):
 
 
 def asking(options):
-    """The command that prints the device, and with virtio-cuda's library the back end. A VM passes no environment on, so env does."""
+    """The command that prints the device; virtio-cuda's library adds transport and back end. env sets the variable,
+    since a VM passes no environment on."""
     return ["env", "VCUDA_VERBOSE=1", options.programs / "driver-bench", "info"]
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costs of processes while they run: processor time and memory, from /proc."""
+"""Processor time and memory of running processes, from /proc."""
 
 import os
 import pathlib
 
 
 def cpu_seconds(pid):
-    """Processor seconds of all threads, in nanoseconds where the kernel counts so, else in ticks. None: no such process."""
+    """Seconds of all threads: in nanoseconds where the kernel counts them, else in its ticks. None: no such process."""
     try:
         return sum(int(task.joinpath("schedstat").read_text().split()[0]) for task in tasks(pid)) * 1e-9
     except (OSError, IndexError, ValueError):
@@ -27,7 +27,7 @@ def total_cpu(pids):
 
 
 def name_of(pid):
-    """The name of the program that the process runs."""
+    """The name of the process's program."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
     except OSError:

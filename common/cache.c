@@ -24,13 +24,13 @@
 #define TEMPORARY "tmp-"
 /* No process takes as long to write an entry. */
 #define TEMPORARY_SECONDS 3600
-/* So often is an entry's time set at most: reading should not write. */
+/* An entry's time is set at most once in so many seconds, since a lookup should rarely write. */
 #define YOUNG_SECONDS 3600
 /* A file takes an inode and a name beside its blocks. */
 #define FILE_BYTES 1024
-/* So many files at most, whatever their sizes: a folder with more is slow, and file systems have so many inodes. */
+/* The most files, of any size: a larger folder is slow, and the inodes of a file system are limited. */
 #define MOST_FILES 16384
-/* Other processes store, too: after so many stores the folder is measured again. */
+/* The folder is measured again after so many stores, since other processes store too. */
 #define MEASURE_STORES 64
 
 struct vcuda_cache {
@@ -83,7 +83,7 @@ static int make_folders(const char *path)
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A user who can write here decides what our process executes. */
+/* A user who can write to the file or folder decides what this process executes. */
 static bool ours(int fd, mode_t forbidden, struct stat *st)
 {
 	return !fstat(fd, st) && st->st_uid == geteuid() && !(st->st_mode & forbidden);
@@ -228,7 +228,7 @@ static uint64_t whole_blocks(uint64_t bytes)
 	return (bytes + 4095) / 4096 * 4096;
 }
 
-/* Blocks that are not yet written may not count in them. */
+/* st_blocks may leave out blocks that are not written yet. */
 static uint64_t disk_bytes(const struct stat *st)
 {
 	uint64_t blocks = (uint64_t)st->st_blocks * 512, size = whole_blocks((uint64_t)st->st_size);
@@ -236,7 +236,7 @@ static uint64_t disk_bytes(const struct stat *st)
 	return (blocks > size ? blocks : size) + FILE_BYTES;
 }
 
-/* All entries; what a process that died left behind is removed. */
+/* Lists all entries. Removes temporary files of processes that died. */
 static struct entry *list_entries(const struct vcuda_cache *cache, size_t *count)
 {
 	DIR *list = open_list(cache);
@@ -310,7 +310,7 @@ static void make_room(struct vcuda_cache *cache)
 	cache->files = count;
 	if (is_over(cache, cache->limit, MOST_FILES)) {
 		qsort(entries, count, sizeof(*entries), by_time);
-		/* a tenth more than must be, so that not every store comes here */
+		/* frees a tenth more than needed, so that not every store removes entries */
 		for (size_t n = 0; n < count && is_over(cache, cache->limit / 10 * 9, MOST_FILES / 10 * 9); n++) {
 			unlinkat(cache->folder, entries[n].name, 0);
 			cache->bytes -= entries[n].bytes;

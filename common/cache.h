@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of files that outlives the process: data that was made once is found again by its key. Any number of threads
- * and processes may use a folder at once. An entry that is not whole counts as missing: a lookup that fails, for any
- * reason, is a miss, and a store that fails leaves nothing behind.
+ * A cache: a folder of files that outlives the process. A key finds an entry again. Any number of threads and
+ * processes may use a folder at once. A failed lookup is a miss, whatever the reason. A damaged entry is a miss too. A
+ * failed store leaves nothing behind.
  */
 #ifndef VCUDA_CACHE_H
 #define VCUDA_CACHE_H
@@ -20,10 +20,10 @@ struct vcuda_cache_key {
 	uint8_t bytes[VCUDA_CACHE_KEY_BYTES];
 };
 
-/* The kind of entries; the caller keeps it as long as the cache is open. */
+/* The kind of the entries. The caller keeps the structure as long as the cache is open. */
 struct vcuda_cache_kind {
 	char magic[VCUDA_CACHE_MAGIC_BYTES]; /* how every entry begins */
-	/* SHA-256, of whichever library the user has. */
+	/* SHA-256, from any library that the caller links. */
 	void (*digest)(const void *data, size_t size, uint8_t digest[VCUDA_CACHE_DIGEST_BYTES]);
 	/* Called at most once while the cache is open, when an entry cannot be written; NULL: no warning. */
 	void (*warn)(int error);
@@ -32,9 +32,9 @@ struct vcuda_cache_kind {
 struct vcuda_cache;
 
 /*
- * Opens a folder, which is made if it is missing; `limit` in bytes of disk: blocks, and 1 KiB for each file. There are
- * 16384 files at most. NULL, with errno set, if it cannot be used: it is
- * another user's or others may write to it, there is no memory.
+ * Opens a folder, and makes the folder if it is missing. `limit` is in bytes of disk: blocks, and 1 KiB for each file.
+ * There are 16384 files at most. NULL, with errno set: the folder belongs to another user, other users may write to
+ * it, or there is no memory.
  */
 struct vcuda_cache *vcuda_cache_open(const char *path, const struct vcuda_cache_kind *kind, uint64_t limit);
 /* NULL is allowed. */
@@ -49,7 +49,7 @@ bool vcuda_cache_store(struct vcuda_cache *cache, const struct vcuda_cache_key *
  */
 void vcuda_cache_each(struct vcuda_cache *cache,
 		      bool (*visit)(void *to, const struct vcuda_cache_key *key, uint64_t bytes), void *to);
-/* For an entry that is whole but makes no sense. */
+/* Removes an entry, for a caller that cannot use its data. */
 void vcuda_cache_forget(struct vcuda_cache *cache, const struct vcuda_cache_key *key);
 
 #endif

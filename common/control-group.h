@@ -15,7 +15,7 @@ typedef bool vcuda_group_visit(void *argument, const char *folder, size_t top);
 
 /*
  * Calls `visit` for each mount that shows this process's group: of version 2 (controller NULL), or of the hierarchy of
- * version 1 with that controller. `root` is put before all paths; it is "" except in tests.
+ * version 1 with that controller. `root` is a prefix of all paths: "" except in tests.
  */
 void vcuda_group_each(const char *root, const char *controller, vcuda_group_visit *visit, void *argument);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and ends of waits, by the clock that is never set: a step of the real-time clock would lengthen a wait by as
- * much. For pthread_cond_clockwait() with CLOCK_MONOTONIC.
+ * Time and deadlines by CLOCK_MONOTONIC, which is never set: a step of the real-time clock would lengthen a wait. For
+ * pthread_cond_clockwait(). Thread-safe.
  */
 #ifndef VCUDA_DEADLINE_H
 #define VCUDA_DEADLINE_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The descriptors of a program: the limit, the numbers 0 to 2, and pairs of sockets. */
 #ifndef VCUDA_DESCRIPTORS_H
 #define VCUDA_DESCRIPTORS_H
 
@@ -9,7 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As many as this process may have. The usual soft limit is for users of select(). 0 or -errno. */
+/*
+ * Raises the soft limit of descriptors to the hard one. The usual soft limit is for users of select(). Returns 0 or
+ * -errno.
+ */
 static inline int vcuda_descriptors_raise(void)
 {
 	struct rlimit limit;

@@ -58,7 +58,7 @@ int fatbin_open(struct fatbin_reader *reader, const void *image, size_t bytes)
 	if (bytes < sizeof(c))
 		return -EINVAL;
 	memcpy(&c, image, sizeof(c));
-	/* of the copy: a guest may change what it gives while it is read */
+	/* checks the copy, since a guest may change the image meanwhile */
 	size = fatbin_size(&c);
 	if (size == 0 || size > bytes || c.version != 1)
 		return -EINVAL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fatbin container that nvcc makes: what is in it, and each entry's text unpacked. Every read is checked against
- * the bytes given. No state, no logging: thread-safe.
+ * Reads the fatbin containers that nvcc makes, and unpacks the text of entries. Every read is checked against the bytes
+ * given. No state, no logging: thread-safe.
  */
 #ifndef VCUDA_FATBIN_H
 #define VCUDA_FATBIN_H

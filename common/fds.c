@@ -36,7 +36,7 @@ ssize_t vcuda_fds_send(int socket, const struct iovec *parts, size_t part_count,
 	return sent < 0 ? -errno : sent;
 }
 
-/* No message has more than there is room for, unless the kernel says so (MSG_CTRUNC). */
+/* The kernel passes no more descriptors than there is room for, and reports the rest by MSG_CTRUNC. */
 static void collect(struct msghdr *h, struct vcuda_fds *fds)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {

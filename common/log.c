@@ -21,7 +21,7 @@ static __thread struct {
 	size_t bytes, size;
 } captured;
 
-/* In a process that began without stderr, the number may later be that of any other file. */
+/* In a process that began without stderr, the number 2 may later belong to any file. */
 __attribute__((constructor)) static void look_for_stderr(void)
 {
 	has_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;

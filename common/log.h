@@ -24,7 +24,7 @@ extern const struct vcuda_log_program vcuda_log_program;
 
 void vcuda_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* From here on `observe` gets none of the thread's lines: neither that function nor what it calls may hold it up. */
+/* From here on `observe` gets none of the thread's lines. For threads that `observe` must not delay. */
 void vcuda_log_unobserved(void);
 
 /* While it is true, nothing is written. */

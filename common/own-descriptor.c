@@ -44,7 +44,7 @@ static int high(void)
 	return (int)(most >= 2 * FROM_THE_TOP ? most - FROM_THE_TOP : most / 2);
 }
 
-/* A copy with a high number, or the highest possible one. */
+/* Returns a copy of the descriptor with a high number, or with the highest one that is free. */
 static int raise_number(int fd)
 {
 	int raised = -1;
@@ -142,7 +142,7 @@ static void hold(void)
 	}
 }
 
-/* The application may have put something there meanwhile. */
+/* The application may have put another file under the number meanwhile. */
 static void let_go(void)
 {
 	while (guard.count)

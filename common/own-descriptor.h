@@ -2,9 +2,9 @@
 /*
  * Descriptors that a library holds in a process whose descriptors are the application's.
  *
- * They are never 0, 1 or 2, which the application may have closed, and lie high, where its own do not come. The
- * application may close them all the same, or put other files in their place: each use asks first whether the
- * descriptor still is the library's. All functions are thread-safe.
+ * The numbers are never 0, 1 or 2, which the application may have closed. They are high, above those of the
+ * application. The application may still close a descriptor, or put another file in its place. A caller asks before
+ * each use whether a descriptor is still the library's. All functions are thread-safe.
  */
 #ifndef VCUDA_OWN_DESCRIPTOR_H
 #define VCUDA_OWN_DESCRIPTOR_H
@@ -37,9 +37,9 @@ void vcuda_own_descriptor_close(struct vcuda_own_descriptor *own);
 void vcuda_own_descriptor_say(const struct vcuda_own_descriptor *own);
 
 /*
- * Between these two calls the thread is not cancelled, and descriptors that the library opens get none of the numbers
- * 0, 1 and 2. Numbers of these that are closed are held meanwhile, and behave as if they were closed: reading and
- * writing gives EBADF. The value of the first call goes to the second.
+ * Between these two calls the thread is not cancelled, and the library opens no descriptor with the number 0, 1 or 2.
+ * Those of the three that are closed are held meanwhile. A held number behaves as if closed: reading and writing gives
+ * EBADF. The value of the first call goes to the second.
  */
 int vcuda_own_descriptor_guard(void);
 void vcuda_own_descriptor_unguard(int guarded);

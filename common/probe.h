@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes for who traces from outside (doc/howto/trace.md): a no-operation each, and a note in the ELF file that says where it
- * is and where its arguments are. Without <sys/sdt.h> at build time there are none. Arguments are numbers and pointers
- * that are at hand anyway.
+ * Probes for tracers outside the process (doc/howto/trace.md). A probe is a no-operation, and a note in the ELF file
+ * with its address and the places of its arguments. Without <sys/sdt.h> at build time there are none. Arguments are
+ * numbers and pointers that the caller has anyway.
  */
 #ifndef VCUDA_PROBE_H
 #define VCUDA_PROBE_H

@@ -8,7 +8,7 @@
 /* As a vcuda_share_exchange. */
 int vcuda_share_ask_keeper(struct vcuda_keeper_message *m, int fd, int *answer);
 
-/* The worker withdraws it. */
+/* The worker withdraws its offer of the handle. */
 void vcuda_share_let_go(const struct vcuda_share_handle *handle);
 
 #endif

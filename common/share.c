@@ -24,12 +24,12 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PATIENCE_S 5
-#define SILENCE_S 1 /* after which who has not asked may have to go sooner */
+#define SILENCE_S 1 /* a client that has been silent for longer may be dropped to free its descriptor */
 #define CLIENTS 16
 
 static const uint8_t magic[8] = "vcuda\0\0\1";
 
-/* The answer that comes with the file; kind BUSY comes without one. A question about a missing entry gets no answer. */
+/* The answer to a request. An answer of kind BUSY has no file. A request for an unknown key gets no answer. */
 struct answer {
 	uint64_t kind;
 	struct vcuda_share_part part; /* of a file of ours */
@@ -51,14 +51,14 @@ static uint8_t our_name[16];
 static int listener = -1;
 static bool (*scope)(pid_t worker);
 
-/* Clients that have connected and not asked yet, the oldest in front. Only the listener's thread uses them. */
+/* The connected clients that have not asked yet, the oldest first. Only the listener's thread uses them. */
 static struct client {
 	int fd;
 	time_t until;
 } clients[CLIENTS];
 static unsigned int client_count;
 
-/* Given up for a moment where no other descriptor is left, so that who asks is answered. The listener's thread's. */
+/* Closed for a moment when no other descriptor is left, so that a client gets an answer. The listener's thread's. */
 static int reserve = -1;
 
 static socklen_t address_of(const uint8_t *name, struct sockaddr_un *a)
@@ -77,7 +77,7 @@ void vcuda_share_scope(bool (*same_guest)(pid_t worker))
 	scope = same_guest;
 }
 
-/* At either end: neither is anything given to others, nor taken from them. */
+/* Both ends check: a worker neither gives to workers of another guest, nor takes from them. */
 static bool is_friend(int fd)
 {
 	struct ucred who;
@@ -101,7 +101,7 @@ static bool is_used_up(int error)
 	return error == EMFILE || error == ENFILE;
 }
 
-/* Each file that is mapped or offered needs one. */
+/* Each file that is mapped or offered needs a descriptor. */
 static void say_used_up(void)
 {
 	vcuda_log("no file descriptor is left for memory of cuMemCreate() or of several processes: raise the limit of "
@@ -116,7 +116,7 @@ static bool send_answer(int to, const struct answer *answer, int fd)
 	return vcuda_fds_send(to, &part, 1, &fd, fd >= 0, MSG_DONTWAIT) == sizeof(*answer);
 }
 
-/* With the list's lock. */
+/* The caller holds the lock of the list. */
 static const struct offer *find_offer(const uint8_t *key)
 {
 	const struct offer *o;
@@ -157,7 +157,7 @@ static void drop_client(unsigned int n)
 	memmove(&clients[n], &clients[n + 1], (client_count - n) * sizeof(clients[0]));
 }
 
-/* A silent client does not keep others from being served: it goes when its time is over or its place is wanted. */
+/* A silent client does not block others: it is dropped after PATIENCE_S, or when another client needs its place. */
 static void add_client(int fd)
 {
 	if (client_count == CLIENTS)
@@ -165,7 +165,7 @@ static void add_client(int fd)
 	clients[client_count++] = (struct client){fd, now_s() + PATIENCE_S};
 }
 
-/* The next who connects. Other users are sent away at once, as if they had gone themselves. */
+/* Accepts the next client. A client of another user or guest is closed, and errno is ECONNABORTED. */
 static int accept_client(void)
 {
 	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -184,8 +184,8 @@ static void open_reserve(void)
 }
 
 /*
- * There are no descriptors. A client that has been silent for long gives one back; else this waits for the next client
- * with the reserve's descriptor, and tells it to try again unless there are some again.
+ * No descriptor is left. Drops the oldest client if it has been silent for SILENCE_S. Else accepts the next client with
+ * the descriptor of the reserve. The client gets BUSY unless the reserve can be opened again.
  */
 static void turn_away(void)
 {
@@ -210,7 +210,7 @@ static void turn_away(void)
 	close(client);
 }
 
-/* Whether a new client connects. */
+/* Serves the connected clients. Returns whether a new client connects. */
 static bool serve_clients(void)
 {
 	struct pollfd fds[1 + CLIENTS] = {{.fd = listener, .events = POLLIN}};
@@ -356,7 +356,7 @@ static int connect_to(int s, const uint8_t *name)
 	return status;
 }
 
-/* Asks another worker for the entry of that key. */
+/* Asks the offering worker for the handle's key. */
 static int ask(const struct vcuda_share_handle *handle, struct answer *answer, int *fd)
 {
 	const struct iovec part = {answer, sizeof(*answer)};
@@ -387,7 +387,7 @@ static int ask(const struct vcuda_share_handle *handle, struct answer *answer, i
 	return -ENOMEM;
 }
 
-/* Looks for an entry of this worker. */
+/* Looks the key up among the offers of this worker. */
 static int look_up(const uint8_t *key, struct answer *answer, int *fd)
 {
 	const struct offer *o;
@@ -407,7 +407,7 @@ static int look_up(const uint8_t *key, struct answer *answer, int *fd)
 	return -ENOMEM;
 }
 
-/* An access behind the end of a file that has shrunk would end this process. */
+/* The file must not be able to shrink: an access behind its end would end this process. */
 static bool is_safe(int fd, const struct vcuda_share_part *part)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

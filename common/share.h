@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects that workers of one host give to one another: files in memory, and notes of 64 bytes that a driver made, with
- * or without a descriptor. The handle that guest processes pass on, as they like, holds two random numbers: the name of
- * the socket where the offering worker hands things out, and a key. A process without the key gets nothing: knowing a
- * handle is the permission, as with CUDA's own.
+ * Sharing between the workers of one host: files in memory, and notes of 64 bytes that a driver made, with or without a
+ * descriptor. Guest processes may pass a handle on. A handle holds two random numbers: the name of the offering
+ * worker's socket, and a key. The key is the permission, as with CUDA's own handles.
  */
 #ifndef VCUDA_VCUDA_SHARE_H
 #define VCUDA_VCUDA_SHARE_H
@@ -35,12 +34,12 @@ enum vcuda_share_kind {
 struct vcuda_share_handle {
 	uint8_t magic[8];
 	uint8_t server[16], key[16];
-	uint8_t zero[VCUDA_SHARE_TAIL_BYTES]; /* but for what a back end notes there */
+	uint8_t zero[VCUDA_SHARE_TAIL_BYTES]; /* zeroes, but for notes of a back end */
 };
 
 /*
- * From now on only what the function says yes to, by process id, is spoken to. Before, and without it, every process of
- * this user. Called once, before anything else.
+ * From now on this worker talks only to workers for whose process id the function returns true. Without the function it
+ * talks to every process of this user. Called once, before anything else.
  */
 void vcuda_share_scope(bool (*same_guest)(pid_t worker));
 
@@ -61,10 +60,10 @@ bool vcuda_share_offer(enum vcuda_share_kind kind, struct vcuda_share_part part,
 bool vcuda_share_offer_note(enum vcuda_share_kind kind, const void *note, int fd, struct vcuda_share_handle *handle);
 void vcuda_share_withdraw(const struct vcuda_share_handle *handle);
 
-/* Whether this worker offers it, or once did. */
+/* Whether this worker offers the handle, or once did. */
 bool vcuda_share_is_own(const struct vcuda_share_handle *handle);
 
-/* ---- what outlives the worker ---- */
+/* ---- offers that outlive the worker ---- */
 
 struct vcuda_keeper_message;
 
@@ -89,7 +88,7 @@ typedef int vcuda_share_exchange(struct vcuda_keeper_message *m, int fd, int *an
 void vcuda_share_set_keeper(vcuda_share_exchange *exchange);
 
 /*
- * Has the keeper keep that until vcuda_share_withdraw(), and beyond for as long as descriptors of the guest hold it.
+ * Has the keeper keep the offer until vcuda_share_withdraw(), and longer while descriptors of the guest hold it.
  * The handle's tail (`zero`) is the caller's to set before; the rest is set here. Where there is no keeper it is
  * offered as by the functions above. The descriptor is taken over. 0; -ENOMEM: not possible, which the log explains.
  */
@@ -100,7 +99,7 @@ void vcuda_share_resize(const struct vcuda_share_handle *handle, uint64_t bytes)
 
 #define VCUDA_SHARE_KEPT_MAGIC "vcuda\0\0\2"
 
-/* Whether a keeper has it; then descriptors can hold it. */
+/* Whether a keeper has the handle; then descriptors can hold it. */
 static inline bool vcuda_share_is_kept(const struct vcuda_share_handle *handle)
 {
 	return !memcmp(handle->magic, VCUDA_SHARE_KEPT_MAGIC, sizeof(handle->magic));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The start of threads, also by libraries in a process that is not theirs. For both sides. */
+/* Starts threads, also for libraries inside an application's process. For guest and host. Thread-safe. */
 #ifndef VCUDA_START_THREAD_H
 #define VCUDA_START_THREAD_H
 
@@ -21,7 +21,7 @@ static inline bool vcuda_thread_start_with(const pthread_attr_t *attributes, con
 	bool ok;
 
 	sigfillset(&blocked);
-	/* A refused system call's: blocked, it could not be told from others. */
+	/* A blocked SIGSYS of a refused system call would end the process without its handler. */
 	sigdelset(&blocked, SIGSYS);
 	while (kept && *kept)
 		sigdelset(&blocked, *kept++);
@@ -33,7 +33,7 @@ static inline bool vcuda_thread_start_with(const pthread_attr_t *attributes, con
 	return ok;
 }
 
-/* For `kept`: a signal of a thread's own fault ends the process where it is blocked. For threads that run kernels. */
+/* For `kept` of threads that run kernels: a fault whose signal is blocked ends the process. */
 static const int vcuda_faults[] __attribute__((unused)) = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0};
 
 static inline bool vcuda_thread_start(void *(*run)(void *), void *argument)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where start-up spends its time: with VCUDA_TIMES=1 in the environment each part writes lines of
- * "vcuda-time SECONDS PROCESS WHAT" to standard error, seconds by one clock for all of a host's processes.
+ * Trace points of the start-up. With VCUDA_TIMES=1 in the environment each part writes lines of
+ * "vcuda-time SECONDS PROCESS WHAT" to standard error. The seconds are CLOCK_MONOTONIC's, the same for all processes of
+ * a host.
  */
 #ifndef VCUDA_TRACE_POINT_H
 #define VCUDA_TRACE_POINT_H
@@ -20,7 +21,7 @@ static inline bool vcuda_trace_points_wanted(void)
 	return wanted && strcmp(wanted, "0");
 }
 
-/* Prints only with VCUDA_TIMES, as a line is a system call. */
+/* Writes only with VCUDA_TIMES, since a line is a system call. */
 static inline void vcuda_trace_point(const char *what)
 {
 	struct timespec now;

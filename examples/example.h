@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For all examples: checks of CUDA calls, the device's name, and the last line with the result. */
+/* The code that all examples share: check each CUDA call, name the device, print the result in the last line. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 

@@ -7,7 +7,7 @@
 struct summary {
 	unsigned int blocks;
 	float scale;
-	unsigned int *largest; /* its place in the table */
+	unsigned int *largest; /* points into the table */
 };
 
 __managed__ int rounds = 3;

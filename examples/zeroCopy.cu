@@ -39,7 +39,7 @@ static bool check_fill(unsigned int *data, unsigned int count)
 	return true;
 }
 
-/* A list whose nodes lie scattered in the buffer; its sum is stored in the first word. */
+/* A list whose nodes are scattered in the buffer; the sum of the list is stored in the first word. */
 static bool check_list(struct node *nodes, unsigned int count)
 {
 	unsigned int *sum = (unsigned int *)(nodes + count), expected = 0;

@@ -17,7 +17,7 @@ import sys
 
 import refused
 
-# The function of each library that a refused call gives its error: the runtime also keeps it for cudaGetLastError.
+# The function that a refused call passes its error to: the runtime remembers the error for cudaGetLastError().
 FAIL = {"libcuda": None, "libcudart": "cudart_fail", "libcublas": None, "libcublasLt": None, "libcurand": None, "libnvidia-ml": None, "libcupti": None}
 NOT_SUPPORTED = {"libcuda": 801, "libcudart": 801, "libcublas": 15, "libcublasLt": 15, "libcurand": 204, "libcupti": 27}
 

@@ -22,7 +22,7 @@
 /* Function 0: makes ready what the calls need and gives the version of the host's library. */
 #define VCUDA_BLAS_OPEN 0
 
-/* The size of a result in the host's memory. */
+/* The most words of a result in the host's memory. */
 #define VCUDA_BLAS_VALUE_WORDS 2
 
 /* Types of elements: cudaDataType's numbers. */
@@ -42,7 +42,7 @@ enum vcuda_blas_type {
 	VCUDA_BLAS_NO_TYPE = 255
 };
 
-/* The results of the check of a call, in cuBLAS's numbers. */
+/* The states of vcuda_blas_check(), in cuBLAS's numbers. */
 enum { VCUDA_BLAS_GOOD = 0, VCUDA_BLAS_INVALID = 7, VCUDA_BLAS_NOT_SUPPORTED = 15 };
 
 enum vcuda_blas_operand_kind { VCUDA_BLAS_SCALAR, VCUDA_BLAS_MEMORY, VCUDA_BLAS_RESULT };
@@ -50,46 +50,46 @@ enum vcuda_blas_operand_kind { VCUDA_BLAS_SCALAR, VCUDA_BLAS_MEMORY, VCUDA_BLAS_
 #define VCUDA_BLAS_ALWAYS 255
 
 /*
- * An operand. Where it is one of a batch, all but `total` is said of one of them; `elements` and `total` are UINT64_MAX
- * where they are more than there could be.
+ * An operand. In a batch, all members but `total` describe one operand of the batch. `elements` and `total` are
+ * UINT64_MAX where they would not fit.
  */
 struct vcuda_blas_operand {
 	uint64_t address;  /* of the words of a scalar or result, of which only these matter: kind, type, word, elements
 			    */
-	uint64_t elements; /* from the lowest on that is touched: 0 where nothing is */
-	uint64_t total;    /* of all that follow one another in strides; else `elements` */
+	uint64_t elements; /* that the call spans, from the lowest one; 0: none */
+	uint64_t total;    /* elements of all operands that follow one another in strides; else `elements` */
 	int64_t rows, columns; /* a vector: its length and 1 */
 	int64_t step;          /* the leading dimension, or the increment */
-	int64_t stride;        /* elements from one of the batch to the next; 0: it is the same */
+	int64_t stride;        /* elements from one operand of the batch to the next; 0: all are the same operand */
 	uint8_t kind, type, word;
-	uint8_t unless; /* only read, and not where this scalar, one of the operands, is 0; or VCUDA_BLAS_ALWAYS */
+	uint8_t unless; /* index of a scalar; where the scalar is 0 this operand is not read; or VCUDA_BLAS_ALWAYS */
 	bool written;   /* else only read */
-	bool pointers;  /* the address is that of an array of addresses, one of each of the batch */
+	bool pointers;  /* `address` is that of an array with the addresses of the batch */
 	bool vector, optional;
 };
 
 struct vcuda_blas_routine;
 
-/* The common properties of the variants of a routine. */
+/* A routine, for all of its variants: the types of elements. */
 struct vcuda_blas_family {
 	const char *name;
-	/* Which of the function's parameters is an invalid value, counted from 1 behind the handle; 0: none. */
+	/* The first parameter with an invalid value, counted from 1 behind the handle; 0: none. */
 	int (*check)(const uint64_t *words);
-	/* How many; only of words that check() let pass. */
+	/* Fills in the operands and returns their number. The words have passed check(). */
 	unsigned int (*operands)(const struct vcuda_blas_routine *routine, const uint64_t *words,
 				 struct vcuda_blas_operand operands[VCUDA_BLAS_MAX_OPERANDS]);
-	/* Whether cuBLAS has this of what is valid: types that are arguments must go together. NULL: all. */
+	/* Whether cuBLAS supports this combination of valid arguments, such as types. NULL: it supports all. */
 	bool (*goes)(const struct vcuda_blas_operand *operands, unsigned int count, const uint64_t *words,
 		     unsigned int word_count);
 	uint8_t words;
 	uint8_t sizes[16], size_count; /* the words that are sizes, increments, leading dimensions or strides */
 	int8_t result;                 /* the word of the result, -1: none */
-	int8_t batch;                  /* the word of the number of the batch, -1: there is one computation */
-	uint8_t trans, no_trans;       /* that word is not this of complex matrices; 0: it may be */
+	int8_t batch;                  /* the word with the size of the batch, -1: there is one computation */
+	uint8_t trans, no_trans;       /* for complex matrices, word `trans` may not be `no_trans`; 0: it may */
 	bool by_address;               /* served with VCUDA_BLAS_DEVICE only */
-	bool has_scalars;              /* or a result: numbers that may be the host's or the device's */
-	bool gives_index;              /* its result is one, which is twice as long where VCUDA_BLAS_WIDE is set */
-	/* The family whose words each of the batch has, and their places among these; NULL: this family's own. */
+	bool has_scalars;              /* or a result: numbers that may be in host or device memory */
+	bool gives_index;              /* the result is an index, which is twice as long with VCUDA_BLAS_WIDE */
+	/* The family of one computation of a batch, and the places of its words among these. NULL: no batch. */
 	const struct vcuda_blas_family *base;
 	const uint8_t *base_words;
 };
@@ -97,22 +97,22 @@ struct vcuda_blas_family {
 struct vcuda_blas_routine {
 	const char *name; /* NULL: no such function */
 	const struct vcuda_blas_family *family;
-	uint8_t read, scalar, written; /* types of what is not told by arguments */
+	uint8_t read, scalar, written; /* types that the variant fixes, where no argument has them */
 };
 
 extern const struct vcuda_blas_routine vcuda_blas_routines[VCUDA_BLAS_LIMIT];
 
-/* A state of the enumeration above. */
+/* Checks the words of a call. Returns VCUDA_BLAS_GOOD, _INVALID or _NOT_SUPPORTED. */
 int vcuda_blas_check(const struct vcuda_blas_routine *routine, const uint64_t *words);
 
-/* Bytes of an element; 0: no type that is known here. */
+/* Bytes of an element; 0: an unknown type. */
 unsigned int vcuda_blas_bytes(unsigned int type);
 bool vcuda_blas_is_complex(unsigned int type);
-/* The type of a complex one's parts, or itself. */
+/* The type of the parts of a complex type; another type itself. */
 uint8_t vcuda_blas_real(unsigned int type);
 /* The type of scalars, by cuBLAS's type of computation and the type of the result. */
 uint8_t vcuda_blas_scale(uint64_t compute, uint64_t result);
-/* A computation's type where a program has given a type of elements, as CUDA 10 had it. */
+/* The type of computation for a type of elements, which programs of CUDA 10 pass instead. */
 int vcuda_blas_compute(int type);
 
 /* ---- for the generated code ---- */
@@ -126,7 +126,7 @@ enum {
 	VCUDA_BLAS_OPTIONAL = 32 /* or NULL */
 };
 
-/* Operands by their shapes; `w`: their own words; `batch`: how many. */
+/* Fill in an operand by its shape. `w`: the words of the operand; `batch`: the size of the batch. */
 void vcuda_blas_vector(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,
 		       int64_t n);
 void vcuda_blas_matrix(struct vcuda_blas_operand *o, const uint64_t *w, uint8_t type, int flags, int64_t batch,

@@ -7,7 +7,7 @@
 
 #include "blas-abi.h"
 
-/* Floats are computed in double: nothing overflows in between, and what is rounded is the result. */
+/* Floats are computed in double: intermediate values do not overflow, and only the result is rounded. */
 struct real_rotation {
 	double a, b, c, s;
 };
@@ -90,7 +90,7 @@ struct modified {
 	double d1, d2, x1;
 };
 
-/* All of H is told from now on. */
+/* Makes all four elements of H explicit. */
 static void unfold(struct modified *m)
 {
 	if (m->flag == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameters of Givens rotations: a few numbers, which a guest computes by itself where they are in its memory. */
+/* Computes Givens rotations, also in the guest when the numbers are in its memory. Thread-safe. */
 #ifndef VCUDA_BLAS_ROTATIONS_H
 #define VCUDA_BLAS_ROTATIONS_H
 
-/* `type`: one of S D C Z, as vcuda_blas_type has them; c: of its real type. a becomes r; b, of real ones, z. */
+/* `type`: the vcuda_blas_type of S, D, C or Z; c has its real type. a becomes r; b becomes z for real types. */
 void vcuda_blas_rotg(int type, void *a, void *b, void *c, void *s);
 
 /* Real types only; param: five numbers. */

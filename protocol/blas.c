@@ -140,16 +140,16 @@ bool vcuda_blas_goes_rank_k(const struct vcuda_blas_operand *o, unsigned int cou
 	return (o[1].type == VCUDA_BLAS_C_8I || o[1].type == VCUDA_BLAS_C_32F) && o[3].type == VCUDA_BLAS_C_32F;
 }
 
-/* The type in which vectors of halves and others are computed. */
+/* The type of computation for vectors of a type: floats for half precision. */
 static uint8_t computed_in(uint8_t type)
 {
 	return type == VCUDA_BLAS_R_16F || type == VCUDA_BLAS_R_16BF ? VCUDA_BLAS_R_32F : type;
 }
 
 /*
- * Vectors are of one type of numbers with a point, and the last word is the type that is to be computed in. A scalar
- * alpha is of that type; those of a rotation are of the vectors', or its real parts'; a result is of the vectors', and
- * a norm of its real parts'.
+ * All vectors have one floating-point type, and the last word is the type of computation. A scalar alpha has that type.
+ * Scalars of a rotation have the vectors' type or the type of its real parts. A result has the vectors' type, and a
+ * norm the type of its real parts.
  */
 static bool types_of_vectors(const struct vcuda_blas_operand *o, unsigned int count, uint64_t last, bool norm)
 {
@@ -180,7 +180,7 @@ bool vcuda_blas_goes_norm(const struct vcuda_blas_operand *o, unsigned int count
 	return types_of_vectors(o, count, w[words - 1], true);
 }
 
-/* cuBLAS has no other: of the matrix as it is, with as many rows as columns or more. */
+/* cuBLAS supports only matrices that are not transposed, with at least as many rows as columns. */
 bool vcuda_blas_goes_least_squares(const struct vcuda_blas_operand *o, unsigned int count, const uint64_t *w,
 				   unsigned int words)
 {

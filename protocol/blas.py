@@ -53,7 +53,7 @@ class Param:
 
     @property
     def roles(self):
-        """The words of the parameter."""
+        """The meanings of the parameter's words."""
         if self.kind == "info":
             return []
         if self.kind == "scalar":
@@ -213,7 +213,7 @@ def emit_h(routines):
 
 
 def emit_check(r):
-    """Code that finds the parameters which cuBLAS calls invalid values."""
+    """The C function that returns the first parameter with a value that cuBLAS calls invalid."""
     body, late, place = [], [], 0
     for p in r.params:
         w = f"(int64_t)w[{p.word}]"
@@ -536,7 +536,7 @@ def cblas_name(r, name, letter):
 
 
 def emit_cpu_c(routines):
-    """The rows of batches: each product is its base's, of the variant with the same type."""
+    """The calls of CBLAS. A batch calls its base's variant of the same type for each computation."""
     out = [HEADER, '#include "math/blas-call.h"\n']
     rows, calls = [], {}
     for r in routines:

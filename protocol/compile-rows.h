@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of vcudaCompileRows: rows of words, one for each kernel that the software GPU has compiled or taken from
- * its cache while the control page's `profile` was set. Times are in ns, and sums of all versions of the kernel: for
- * each size of blocks, for parts of warps, quick and optimised.
+ * The answer of vcudaCompileRows is rows of words, one for each kernel that the software GPU has compiled or taken from
+ * its cache. Kernels count only while the control page's `profile` is set. Times are in ns, and sums of all versions of
+ * the kernel: for each size of blocks, for parts of warps, quick and optimised.
  */
 #ifndef VCUDA_COMPILE_ROWS_H
 #define VCUDA_COMPILE_ROWS_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the software GPU has kernels compiled in processes of their own. The software GPU says what to compile, and
- * compiles it in such a process. The program that opens the software GPU starts the processes, and ends them at their
- * limits.
+ * The compiler processes of the software GPU. The software GPU says what to compile, and its code in such a process
+ * compiles it. The program that opens the software GPU starts the processes, and ends them at their limits.
  */
 #ifndef VCUDA_COMPILER_H
 #define VCUDA_COMPILER_H
@@ -52,7 +51,7 @@ struct vcuda_compiler {
 				      char *why, size_t why_bytes);
 	/* A job will come soon. Does not wait. Thread-safe. */
 	void (*expect)(void);
-	/* Reports the costs of a version. NULL: no reports. Thread-safe. */
+	/* Reports the times of a version. NULL: no reports. Thread-safe. */
 	void (*tell)(const struct vcuda_compiled *compiled);
 };
 

@@ -2,10 +2,9 @@
 /*
  * The device as the guest's kernel sees it: config space, virtqueues and their messages.
  *
- * Spoken between virtio-cuda.ko and vcudad, over QEMU's generic vhost-user device. It knows memory, doorbells and
- * contexts
- * ("context": one guest process and its worker), never CUDA. Little-endian; every message a multiple of 8 bytes.
- * Messages are only ever added, at the end, and the minor version then grows.
+ * The protocol between virtio-cuda.ko and vcudad, over QEMU's generic vhost-user device. It has memory, doorbells and
+ * contexts ("context": one guest process and its worker), but nothing of CUDA. Little-endian; every message is a
+ * multiple of 8 bytes. Messages are only added, at the end, and the minor version then grows.
  *
  * Queues:
  *   0 control   guest to host: one readable request (struct vcuda_ctl_request, with its extents behind it), one
@@ -71,8 +70,7 @@ enum vcuda_ctl_type {
 	VCUDA_CTL_STATE,
 	/*
 	 * Since minor 3: a file of the guest's holds what a worker has exported under the name that `address` and
-	 * `length` are, or does so no longer. context: any. -ENOENT: nothing has that name. -EDQUOT: there are too
-	 * many.
+	 * `length` are, or does so no longer. context: any. -ENOENT: nothing has that name. -EDQUOT: there are too many.
 	 */
 	VCUDA_CTL_HOLD,
 	VCUDA_CTL_DROP,
@@ -85,9 +83,9 @@ enum vcuda_ctl_type {
 #define VCUDA_MAP_WRITABLE 0x1
 #define VCUDA_MAP_LAST 0x2
 /*
- * Given for all parts or for none, and only where VCUDA_CONFIG_DIRECT is offered: the range is not mirrored in the
- * worker, which only notes where it is; the process may then have it copied from and to. To all else it is a mapping:
- * it may overlap none, counts as one, and UNMAP ends it.
+ * All parts of a mapping have the flag, or none; the host must offer VCUDA_CONFIG_DIRECT. The worker does not mirror
+ * the range, and only notes its place; the process may then have it copied from and to. In all else the range is a
+ * mapping: it may overlap none, counts as one, and UNMAP ends it.
  */
 #define VCUDA_MAP_DIRECT 0x4
 
@@ -149,8 +147,8 @@ enum vcuda_event_type {
 };
 
 /*
- * The reason of LOST, for the guest's administrator. All other values: the worker failed, or was ended with the
- * device. A host may send values that an older driver does not know.
+ * Values of `status` of LOST that the driver explains to the guest's administrator. All other values: the worker
+ * failed, or was ended with the device. A host may send values that an older driver does not know.
  */
 #define VCUDA_LOST_OPERATOR (-125)	/* -ECANCELED: the host's operator ended it */
 #define VCUDA_LOST_QUOTA (-122)		/* -EDQUOT: it was over a quota of the host */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers and sizes between programs that are built with cublasLt.h of CUDA 11 to 13, and cuBLASLt. */
+/* The ABI of cuBLASLt for programs built with cublasLt.h of CUDA 11 to 13: numbers and sizes. */
 #ifndef VCUDA_CUBLASLT_ABI_H
 #define VCUDA_CUBLASLT_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Lie in the program's memory, or in that of a library it was given by. */
+/* Opaque structures, in the memory of the program or of a library that passed them to it. */
 typedef struct {
 	uint64_t data[8];
 } cublasLtMatrixLayoutOpaque_t;
@@ -15,7 +15,7 @@ typedef struct {
 	uint64_t data[8];
 } cublasLtMatmulAlgo_t;
 
-/* CUDA 11.0 has 11 words, 11.8 has 23. */
+/* CUDA 11.0 has 11 words; CUDA 11.8 has 23. */
 typedef struct {
 	uint64_t data[32];
 } cublasLtMatmulDescOpaque_t;

@@ -17,12 +17,12 @@ class Handle(typing.NamedTuple):
     specials: list  # small values that are no ids and reach the back end as they are
     shared: bool  # the back end may return one object several times
     accepts: list  # kinds taken in its place
-    transient: bool  # what is made from it outlives it
+    transient: bool  # objects that are made from it outlive it
     where: str
 
 
 class DescriptionError(Exception):
-    """`where` is set where the mistake is on another line than the one being read."""
+    """A mistake in a description. `where`: its line, if it is not the line being read."""
 
     def __init__(self, message, where=None):
         super().__init__(message)
@@ -44,7 +44,7 @@ class Param:
         self.resolver = resolver if self.is_in else None  # NAME of the vcuda_resolve_NAME() that a generated guest function calls
 
     def field(self):
-        """The parameter's member in the args struct."""
+        """The member in the args struct."""
         if self.kind in ("array", "mapping", "pointer", "string"):
             const = "const " if self.kind == "string" else ""
             base = {"array": self.ctype, "mapping": "void", "pointer": "void", "string": "char"}[self.kind]
@@ -91,7 +91,7 @@ class Call:
 
     @property
     def stream(self):
-        """The parameter that says in which stream it is, or None."""
+        """The parameter with the call's stream, or None."""
         return next((p for p in self.params if p.ctype == "CUstream"), None)
 
     @property
@@ -143,7 +143,7 @@ class Description:
             raise DescriptionError(f"{path}:1: the file is not UTF-8") from None
 
     def check(self):
-        """Checks that need everything to be read."""
+        """Makes the checks that need the whole description."""
         kinds = {h.kind for h in self.handles.values()}
         for name, handle in self.handles.items():
             for kind in handle.accepts:
@@ -316,7 +316,7 @@ class Description:
         return "array" if bounds and kind == "scalar" else kind
 
     def finish(self, call):
-        """Checks that need all parameters of a call."""
+        """Makes the checks that need all parameters of a call."""
         if call is None:
             return
         inputs = {p.name: p for p in call.params if p.direction == "in" and p.kind == "scalar"}

@@ -64,7 +64,7 @@ def get(desc, p, out, reply):
 
 
 def emit_call_info_h(desc):
-    """Facts about each call that both sides need, without CUDA's types."""
+    """The table of calls that both sides use, without CUDA's types."""
     return [
         HEADER, "#ifndef VCUDA_CALL_INFO_H\n#define VCUDA_CALL_INFO_H\n", "#include <stdbool.h>\n#include <stdint.h>\n",
         "/*",

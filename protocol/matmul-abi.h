@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products and copies of matrices as cuBLASLt describes them, on the wire. The guest keeps these structures in the
- * program's opaque ones; a computation takes copies of them. Both sides check the settings. No function here has
- * state.
+ * program's opaque ones; a computation takes copies of them. Both sides check all settings. No state: thread-safe.
  */
 #ifndef VCUDA_MATMUL_ABI_H
 #define VCUDA_MATMUL_ABI_H
@@ -12,8 +11,8 @@
 #include "cublaslt-abi.h"
 
 /*
- * In the order in which releases of CUDA brought them: a descriptor of CUDA 11.0 has room for 88 bytes, of 11.8 for
- * 184. Addresses are of device memory.
+ * The members are in the order in which releases of CUDA added them: a descriptor of CUDA 11.0 has room for 88 bytes,
+ * of 11.8 for 184. Addresses are of device memory.
  */
 struct vcuda_matmul_desc {
 	int32_t compute, scale, pointer_mode, trans_a, trans_b, trans_c, fill;
@@ -112,9 +111,9 @@ struct vcuda_matmul_preference {
 	X(CUBLASLT_MATMUL_PREF_IMPL_MASK, uint64_t, implementations, UINT64_MAX)
 
 /*
- * An algorithm is the place, from 1 on, that the worker keeps its library's own form of it at, and what can be set in
- * it. Place 0, or one that holds another: the worker makes one of the settings. So what is not the library's own never
- * comes to it from a guest, and an algorithm that a program has kept in a file is good for another process.
+ * An algorithm: its settings, and the place, from 1 on, at which the worker keeps the form that its library made. For
+ * place 0, or a place with another algorithm, the worker makes an algorithm from the settings. So the library never
+ * gets a form from a guest, and another process can use an algorithm that a program has kept in a file.
  */
 struct vcuda_matmul_algo {
 	uint32_t place;
@@ -146,9 +145,9 @@ typedef struct vcuda_matmul {
 	struct vcuda_matmul_algo algo;
 } vcuda_matmul;
 
-/* The questions about a product whose operands, apart from `desc`, have no addresses yet. */
+/* Questions about a product whose operands have no addresses yet. */
 enum vcuda_matmul_kind {
-	VCUDA_MATMUL_OPEN,      /* makes ready what computes; gives the version of the host's library */
+	VCUDA_MATMUL_OPEN,      /* opens the host's library, and gives its version */
 	VCUDA_MATMUL_HEURISTIC, /* `count` results */
 	VCUDA_MATMUL_CHECK,     /* of `algo`: one result */
 	VCUDA_MATMUL_IDS,       /* of algorithms for these types: `count` numbers */
@@ -195,7 +194,7 @@ typedef struct vcuda_transform {
 
 /* States are blas-abi.h's. */
 
-/* `placed`: with what says where the operands lie, too. */
+/* `placed`: also checks the addresses of the operands. */
 int vcuda_matmul_check(const vcuda_matmul *m, bool placed);
 int vcuda_matmul_question_check(const vcuda_matmul_question *q, uint32_t room);
 int vcuda_transform_check(const vcuda_transform *t);
@@ -208,14 +207,14 @@ bool vcuda_matmul_has_aux(uint32_t epilogue);
 /* `aux` is read; else it is written. */
 bool vcuda_matmul_reads_aux(uint32_t epilogue);
 
-/* One of 8 bits with a point. */
+/* Whether the type is a floating-point type of 8 bits. */
 bool vcuda_matmul_is_quarter(uint32_t type);
 
-/* The types of what goes along with the product, by what is set. */
+/* The types of the bias and of the auxiliary matrix, by the settings. */
 uint32_t vcuda_matmul_bias_type(const vcuda_matmul *m);
 uint32_t vcuda_matmul_aux_type(const vcuda_matmul *m);
 
-/* Which of alpha and beta are addresses. */
+/* Whether alpha or beta is an address. */
 bool vcuda_matmul_alpha_is_address(int pointer_mode);
 bool vcuda_matmul_beta_is_address(int pointer_mode);
 

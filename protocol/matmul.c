@@ -11,7 +11,7 @@
 
 #define MOST_SEARCH 9 /* cublasLtMatmulSearch_t's, with those that are reserved */
 
-enum { BITS = 128, GELU_STEP = 8 }; /* what leading dimensions of auxiliary matrices are multiples of */
+enum { BITS = 128, GELU_STEP = 8 }; /* leading dimensions of auxiliary matrices are multiples of these */
 
 bool vcuda_matmul_reads_bias(uint32_t epilogue)
 {
@@ -82,7 +82,7 @@ static bool is_epilogue(uint32_t epilogue)
 	return false;
 }
 
-/* Types of scalars go with those of computation. */
+/* Whether the type of scalars fits the type of computation. */
 static bool is_scale(int compute, int scale)
 {
 	uint8_t real = vcuda_blas_scale((uint64_t)compute, VCUDA_BLAS_R_32F);
@@ -101,7 +101,7 @@ static bool is_layout(const struct vcuda_matmul_layout *l)
 	if (!l->rows || !l->columns || l->rows > MOST || l->columns > MOST || l->ld < 0 || l->ld > MOST ||
 	    l->stride < 0 || l->stride > MOST || l->plane < -MOST || l->plane > MOST)
 		return false;
-	/* For the other orders the library that computes knows the least size. */
+	/* The host's library checks the leading dimension of other orders. */
 	return l->order == CUBLASLT_ORDER_COL   ? (uint64_t)l->ld >= l->rows
 	       : l->order == CUBLASLT_ORDER_ROW ? (uint64_t)l->ld >= l->columns
 						: true;
@@ -156,7 +156,7 @@ static bool is_placed(const vcuda_matmul *m)
 {
 	int mode = m->desc.pointer_mode;
 
-	/* Whether a beta of the device's is 0 is not known. */
+	/* A beta in device memory is not known, and may not be 0. */
 	bool reads_c = vcuda_matmul_beta_is_address(mode)                            ? true
 		       : mode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO ? false
 										     : m->beta[0] || m->beta[1];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a back end has device memory counted: it asks before memory comes to be, however that does. */
+/* The meter of device memory. A back end asks the meter before it allocates memory in any way. */
 #ifndef VCUDA_METER_H
 #define VCUDA_METER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Both are thread-safe, may be called with locks of the back end held, and call nothing of the back end. */
+/* All functions are thread-safe, may be called with locks of the back end held, and do not call the back end. */
 struct vcuda_meter {
-	/* False: the memory must not come to be (CUDA_ERROR_OUT_OF_MEMORY). `gpu` is the device's number. */
+	/* False: the memory must not be allocated (CUDA_ERROR_OUT_OF_MEMORY). `gpu` is the device's number. */
 	bool (*take)(unsigned int gpu, uint64_t bytes);
-	/* Memory that was taken is no more. */
+	/* Memory that was taken has been freed. */
 	void (*give)(unsigned int gpu, uint64_t bytes);
 	/*
 	 * False: the device alone limits memory. Else *limit is what the program may ever have, and *left what it may
@@ -24,7 +24,7 @@ struct vcuda_meter {
 	 * host's memory for something else. False: it must not (CUDA_ERROR_OUT_OF_MEMORY).
 	 */
 	bool (*host_room)(uint64_t bytes);
-	/* So much more device memory, or less of it, is in files that other processes may have mapped too. */
+	/* `bytes` more of the device memory, or less, are in files that other processes may have mapped too. */
 	void (*in_files)(int64_t bytes);
 	/* How many commands may be queued, and how much of the host's memory these may hold. */
 	void (*queue)(uint64_t *commands, uint64_t *bytes);

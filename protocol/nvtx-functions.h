@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of NVTX that tools are told of, in the order of CUPTI's numbers, which begin with 1. */
+/* The functions of NVTX that are reported to tools, in the order of CUPTI's numbers, which begin with 1. */
 #ifndef VCUDA_NVTX_FUNCTIONS_H
 #define VCUDA_NVTX_FUNCTIONS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of vcudaProfile: rows of four words, one for each kind of command that the worker has run while the
- * control page's `profile` was set. The row of kind 0, which no command has, is that of the ring, as the worker found
- * it each time it took a command.
+ * The answer of vcudaProfile is rows of four words, one for each kind of command that the worker has run. Only commands
+ * count that ran while the control page's `profile` was set. No command has kind 0: that row is the ring's, sampled
+ * each time the worker took a command.
  */
 #ifndef VCUDA_PROFILE_H
 #define VCUDA_PROFILE_H

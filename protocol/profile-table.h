@@ -173,7 +173,7 @@ struct vcuda_profile_table {
 	CUresult (*context_number)(CUcontext context, uint32_t *number);
 	CUresult (*context_device)(CUcontext context, CUdevice *device);
 	CUresult (*stream_number)(CUcontext context, CUstream stream, uint32_t *number);
-	/* The number in records of a graph, an executable graph, or a node of a graph. 0: there is none. */
+	/* The numbers by which records name a graph, an executable graph, and a node of a graph. 0: there is none. */
 	uint32_t (*graph_number)(CUgraph graph);
 	uint32_t (*exec_number)(CUgraphExec exec);
 	uint64_t (*node_number)(CUgraphNode node);

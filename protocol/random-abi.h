@@ -27,7 +27,7 @@ enum vcuda_random_ordering {
 	VCUDA_ORDERING_QUASI = 201,
 };
 
-/* The kind of numbers; `a` and `b`: mean and standard deviation, or lambda. */
+/* The kinds of numbers; `a` and `b`: mean and standard deviation, or lambda. */
 enum vcuda_random_kind {
 	VCUDA_RANDOM_BITS,
 	VCUDA_RANDOM_LONG_BITS,
@@ -48,7 +48,7 @@ enum vcuda_random_kind {
 typedef struct vcuda_random {
 	uint32_t type, ordering;
 	uint32_t dimensions; /* 1 of pseudo-random types */
-	uint32_t fresh;      /* 1: it begins with these settings; 0: it goes on */
+	uint32_t fresh;      /* 1: the sequence begins with these settings; 0: it continues */
 	uint64_t seed, offset;
 	uint32_t kind, reserved;
 	uint64_t address, count;
@@ -63,16 +63,16 @@ bool vcuda_random_is_scrambled(uint32_t type);
 /* Quasi-random numbers of 64 bits. */
 bool vcuda_random_is_long(uint32_t type);
 
-/* Whether a generator of that type may be set to it. */
+/* Whether a generator of that type supports the ordering. */
 bool vcuda_random_orders(uint32_t type, uint32_t ordering);
 
 /* Bytes of one number. */
 unsigned int vcuda_random_bytes(uint32_t kind);
 
-/* How many numbers of that kind are made at once, of the same place of the sequence. */
+/* How many numbers of that kind are made at once, from the same place of the sequence. */
 unsigned int vcuda_random_pair(uint32_t type, uint32_t kind);
 
-/* The fault of a request: only requests without a fault may be given to a back end. */
+/* Checks a request. A back end may only get a request that has passed. Thread-safe. */
 enum vcuda_random_fault vcuda_random_check(const vcuda_random *r);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a device: the worker's state, in a page that vcudad reads and the worker writes, but for `overran`. vcudad
- * makes one for each worker where the VM has a share (vcudad --share) or may go out of memory (vcudad --overcommit),
- * and gives it to the worker with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may begin
- * to run work. The worker's words decide about its own VM's turns alone.
+ * Turns on a device. A page has the work of a worker: the worker writes it and vcudad reads it, but for `overran`.
+ * vcudad makes a page for each worker where the VM has a share (vcudad --share) or may go out of memory (vcudad
+ * --overcommit). The worker gets it with the ledger's page (ipc/ledger.h), in which `turns` says whether the worker may
+ * begin to run work. The page of a worker affects only the turns of its own VM.
  */
 #ifndef VCUDA_TURNS_H
 #define VCUDA_TURNS_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long a kernel may take while VMs take turns, without vcudad --max-kernel-time. */
+/* The longest time of a kernel while VMs take turns, without vcudad --max-kernel-time. */
 #define VCUDA_TURNS_KERNEL_SECONDS 10
 
 struct vcuda_demand {
@@ -32,8 +32,8 @@ struct vcuda_demand {
 };
 
 /*
- * The state: two bits, and while the VM has its turn how many processes share the device with one another, and the only
- * worker of the VM that may begin to run work; 0: all may.
+ * The state: two bits; while the VM has its turn, the number of processes that share the device; and the number of the
+ * only worker of the VM that may begin to run work (0: all may).
  */
 #define VCUDA_TURNS_HELD 1u  /* it is another VM's turn */
 #define VCUDA_TURNS_TAKEN 2u /* several VMs have work, and take turns */
@@ -51,9 +51,8 @@ static inline bool vcuda_turns_may_run(uint32_t state, uint32_t number)
 /*
  * Before a thread runs work it increments `running` and then reads the state; with VCUDA_TURNS_HELD it decrements
  * `running` and waits. A thread that makes `running` 0 reads the state after that; with VCUDA_TURNS_HELD it adds 1 to
- * `drained`. A GPU's worker that is not the only one that may run waits in the same way, and says nothing. The state
- * is a futex of several processes: each change wakes all that wait.
- * Without a share the state is always 0.
+ * `drained`. A GPU's worker that is not the only one that may run waits in the same way, without adding to `drained`.
+ * The state is a futex of several processes: each change wakes all that wait. Without a share the state is always 0.
  */
 struct vcuda_turns {
 	_Atomic uint32_t *state; /* read-only memory */

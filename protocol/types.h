@@ -47,15 +47,15 @@ typedef struct vcuda_host_info {
 	int32_t device_count;
 	uint32_t range_count;
 	struct vcuda_address_range ranges[VCUDA_ADDRESS_RANGES];
-	uint64_t arena_start, arena_length; /* where mapping_create addresses must lie */
+	uint64_t arena_start, arena_length; /* mapping_create addresses must be in this range */
 	char backend[16];		/* "cpu", "cuda" */
 	uint32_t pid;			/* the worker's, for messages */
 	uint32_t features;		/* VCUDA_FEATURE_..., 0 from an older worker */
 } vcuda_host_info;
 
-/* vcudaMemHostAccess is there: guest memory in the arena can be a reservation's. */
+/* The worker has vcudaMemHostAccess: guest memory in the arena can be a reservation's. */
 #define VCUDA_FEATURE_HOST_MEMORY 1u
-/* vcudaMemPlace is there: guest memory can be mapped in a reservation of the device's as well. */
+/* The worker has vcudaMemPlace: guest memory can be mapped in a reservation of the device's as well. */
 #define VCUDA_FEATURE_PLACES 2u
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire's version and its primitive codec: what the generated encoders and decoders are made of.
+ * The wire's version and its primitive codec, which the generated encoders and decoders use.
  *
  * Everything is little-endian and 8-byte aligned: a scalar takes 8 bytes, an array its bytes padded to 8 (its count is
  * another parameter), a string its count in 8 bytes and then its bytes, padded. Readers and writers keep one sticky
@@ -29,7 +29,7 @@ struct vcuda_reader {
 	bool error;
 };
 
-/* Memory for one command's arrays, capped: the peer states sizes, we decide how much we give. */
+/* Memory for one command's arrays. The peer states sizes; this side caps the memory. */
 struct vcuda_arena {
 	uint8_t *at, *end;
 };
@@ -57,8 +57,7 @@ static inline uint64_t vcuda_wire_product(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* The bytes of an array on the wire. A size that is too large becomes more than any command, yet small enough to add.
- */
+/* Bytes of an array on the wire. A size that is too large gives one longer than any command, yet safe to add up. */
 static inline size_t vcuda_wire_array(uint64_t count, size_t size)
 {
 	const size_t too_long = (size_t)1 << 40;
@@ -111,7 +110,7 @@ int32_t vcuda_reader_get_i32(struct vcuda_reader *r);
 /* Zeroed memory for count elements, NULL (and the reader's sticky error) past the cap. */
 void *vcuda_arena_array(struct vcuda_arena *a, struct vcuda_reader *r, uint64_t count, size_t size);
 
-/* True if everything was read and nothing is left: what a decoder ends with. */
+/* True if everything was read and nothing is left. A decoder ends with this. */
 static inline bool vcuda_reader_finished(const struct vcuda_reader *r)
 {
 	return !r->error && r->at == r->end;

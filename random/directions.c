@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sobol-data.h"
 
-/* How many primitive polynomials of each degree there are: as many dimensions have one of that degree. */
+/* The number of primitive polynomials of each degree, and so of the dimensions with a polynomial of that degree. */
 static const uint16_t polynomials[] = {0, 1, 1, 2, 2, 6, 6, 18, 16, 48, 60, 176, 144, 630, 756, 1800, 2048, 7710, 7776};
 
 static unsigned int read_bits(uint64_t at, unsigned int count)
@@ -14,7 +14,7 @@ static unsigned int read_bits(uint64_t at, unsigned int count)
 	return (unsigned int)(bits & ((1u << count) - 1));
 }
 
-/* The degree of a dimension's polynomial (dimension 1: the first that has one), and where its packed numbers are. */
+/* The degree of a dimension's polynomial, and the bit where its packed numbers begin. Dimension 0 has no polynomial. */
 static unsigned int find(unsigned int dimension, uint64_t *at)
 {
 	unsigned int degree = 1, left = dimension - 1;

@@ -97,7 +97,7 @@ static double lower_quantile(double p)
 	return r <= 5 ? -ratio(c, d, r - 1.6) : -ratio(e, f, r - 5);
 }
 
-/* Numbers beyond the middle are mirrored: near 1 there is no precision. */
+/* The upper half is mirrored, since numbers near 1 have less precision than numbers near 0. */
 float rng_quantile(uint32_t x)
 {
 	bool upper = x > 0x80000000u;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generators that are many lanes, which give their numbers in turn: a row is one turn of all. A place in a row is a
- * slot; a generation starts at the slot after the one that the generation before it ended with, and each lane goes on
- * from where it is itself, which depends on what kinds of numbers it has given. So a unit is a chunk of lanes.
+ * Generators of many lanes, which give their numbers in turn: a row is one turn of all lanes. A place in a row is a
+ * slot. A generation starts at the slot after the last one of the generation before. Each lane continues from its own
+ * position, which depends on the kinds of numbers that it has given. So a unit is a chunk of lanes.
  */
 #include <string.h>
 

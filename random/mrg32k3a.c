@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MRG32k3a, by L'Ecuyer ("Good parameters and implementations for combined multiple recursive random number
- * generators"): two recurrences of order 3 modulo primes below 2^32, and their difference. Lanes lie 2^76 numbers
- * apart: 81920 of them, or 4096 in the older order.
+ * generators"): two recurrences of order 3 modulo primes below 2^32, and their difference. There are 81920 lanes, 2^76
+ * numbers apart, or 4096 lanes in the older order.
  */
 #include <pthread.h>
 
@@ -11,7 +11,7 @@
 #define LANES 81920
 #define LEGACY_LANES 4096
 #define CHUNK 64
-#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and the half */
 #define M1 4294967087u
 #define M2 4294944443u
 #define A12 1403580u

@@ -2,10 +2,10 @@
 /*
  * MT19937, by Matsumoto and Nishimura ("Mersenne Twister: a 623-dimensionally equidistributed uniform pseudo-random
  * number generator"): 8192 lanes, 2^2048 numbers apart in one sequence, which give eight numbers each in turn. From a
- * block of 624 numbers the lane takes eight that lie far apart, then 77 times eight that lie 7 apart.
+ * block of 624 numbers the lane takes eight that are far apart, then 77 times eight that are 7 apart.
  *
- * To get from lane to lane: so many steps are a polynomial of the step modulo the one that the sequence satisfies
- * (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient jump ahead for F2-linear random number generators").
+ * A jump from lane to lane is a polynomial of the step, modulo the polynomial that the sequence satisfies (Haramoto,
+ * Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient jump ahead for F2-linear random number generators").
  */
 #include <math.h>
 #include <pthread.h>
@@ -66,8 +66,8 @@ static void add(uint64_t *to, const uint64_t *from, unsigned int words, unsigned
 }
 
 /*
- * The paper's appendix has it: with u = t^624 + t^397 and v = t^623 + t^396, u v^31 + a_0 u v^30 + ... + a_30 u + a_31,
- * where a is the matrix.
+ * The polynomial is in the paper's appendix: u v^31 + a_0 u v^30 + ... + a_30 u + a_31, with u = t^624 + t^397 and
+ * v = t^623 + t^396, where a is the matrix.
  */
 static void find_terms(void)
 {
@@ -185,8 +185,8 @@ static void jump_piece(uint32_t words[PIECE], const struct polynomial *p, const 
 }
 
 /*
- * words: becomes the block one jump further on. That is the sum of those blocks of the sequence whose coefficients are
- * 1; those of groups of coefficients that are alike are summed up first, in pieces that stay near the processor.
+ * Moves `words` one jump ahead. The new block is the sum of the blocks of the sequence whose coefficients are 1. Blocks
+ * with equal groups of coefficients are summed first, in pieces that fit the processor's cache.
  */
 static void jump(uint32_t words[N], const struct polynomial *p, struct jump_room *room)
 {
@@ -206,7 +206,7 @@ static void make_places(void)
 	unsigned int turn = 1, lane = 0;
 	uint16_t at = 0;
 
-	/* The first turn's lie apart; between two of them, and in this order, come those of seven turns or of none. */
+	/* The places of the first turn are apart. Between two of them are the places of seven turns, or none. */
 	static const uint16_t first[PER_LANE] = {0, 113, 170, 283, 340, 397, 510, 567};
 
 	memcpy(places[0], first, sizeof(first));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MTGP32, by Saito and Matsumoto ("Variants of Mersenne Twister suitable for graphic processors"): 192 lanes, each a
- * generator of period 2^11213 - 1 with parameters and a seed of its own, which give 256 numbers each in turn; `LEGACY`:
- * the first 64 of them. No number of a block of 256 depends on another of it: so the authors chose the parameters.
+ * generator of period 2^11213 - 1 with parameters and a seed of its own, which give 256 numbers each in turn. `LEGACY`
+ * has the first 64 lanes. The authors chose the parameters so that no number of a block of 256 depends on another.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #define N 351             /* words of a state */
 #define UPPER 0xfff80000u /* of the first of them; 11213 bits with the others */
 
-/* A state, and after it the words that come next, which the turn gives before it goes on. */
+/* A state, followed by the next words, which a turn gives before the state advances. */
 struct lane {
 	uint32_t words[N + BLOCK];
 };
@@ -40,7 +40,7 @@ static void next_block(struct lane *lane, const struct rng_mtgp32_set *set)
 	}
 }
 
-/* The authors' filling of a state: all its bytes are one that the parameters make, but for the first two words. */
+/* The authors' seeding: all bytes begin equal, but for the first two words; then each word is mixed with the last. */
 static void fill(uint32_t words[N], const struct rng_mtgp32_set *set, uint32_t seed)
 {
 	uint32_t own = set->matrix[2] ^ set->matrix[3] << 16, byte = own + (own >> 16);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Philox 4x32-10, by Salmon and others ("Parallel random numbers: as easy as 1, 2, 3"): a counter of 128 bits and a
- * key, the seed, give four words. The upper half of the counter is the lane's number, of which there are 65536, the
- * lower what it counts.
+ * key, the seed, give four words. The upper half of the counter is the number of one of 65536 lanes; the lower half
+ * counts.
  */
 #include "type.h"
 
@@ -107,7 +107,7 @@ static void turn(struct rng_job *job, uint64_t from, uint64_t to, void *out)
 			rng_philox_block(count + i, lane, job->settings.seed, x + (size_t)4 * i);
 		quad(job, x, four);
 		__builtin_memcpy(at, (char *)four + skip * size, n * size);
-		/* The number that is the last of the four lets the lane go on. */
+		/* A turn that takes the last of the four numbers advances the lane. */
 		if (skip + n == 4)
 			counts[lane] = count + calls;
 		at += n * size;

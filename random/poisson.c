@@ -36,7 +36,7 @@ static bool find_range(double lambda, struct rng_poisson_table *t)
 	return t->value && t->other;
 }
 
-/* The last column with an even share or more, at most `from`; -1: none. `taken`: the column has got its share. */
+/* The last column, at most `from`, that has an even share or more and is not `taken`; -1: none. */
 static int64_t last_rich(const double *p, const bool *taken, int64_t from, double share)
 {
 	while (from >= 0 && (taken[from] || p[from] < share))
@@ -45,8 +45,8 @@ static int64_t last_rich(const double *p, const bool *taken, int64_t from, doubl
 }
 
 /*
- * Every column gets an even share: those with less are filled up, in their order, from the last that has more, until
- * none has; who gave until he has less comes when the turn is next at him.
+ * Gives every column an even share. Columns with less are filled up in their order, from the last column that has more,
+ * until none has. A column that has given too much is filled up later in the same way.
  */
 static bool square(struct rng_poisson_table *t, double *p)
 {

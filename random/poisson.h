@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RNG_POISSON_NORMAL 2000 /* from there on kernels and most types take a rounded normal number */
+#define RNG_POISSON_NORMAL 2000 /* from this lambda on kernels and most types take a rounded normal number */
 
 /*
  * A square histogram: of a number u, 0 < u <= 1, that falls into a column (of `length` that are equally wide), the
  * value is the column's own number if u is below `value`, else `other`; both count from `shift` on.
  */
 struct rng_poisson_table {
-	uint32_t shift, length; /* of what has a probability that a double can hold */
-	bool sums;              /* no histogram: `value` is the sum of the probabilities so far, and `other` nothing */
+	uint32_t shift, length; /* the values whose probability a double can hold */
+	bool sums;              /* no histogram: `value` is the sum of the probabilities so far; `other` is unused */
 	double *value;
 	uint32_t *other;
 };

@@ -46,7 +46,7 @@ struct rng *rng_new(uint32_t type)
 			return NULL;
 		}
 	}
-	/* A first generation that is not fresh is a mistake of the caller; its numbers are those of some settings. */
+	/* Defaults, for a guest whose first generation wrongly continues a sequence. */
 	rng->settings.type = type;
 	rng->settings.ordering = vcuda_random_is_quasi(type) ? VCUDA_ORDERING_QUASI : VCUDA_ORDERING_DEFAULT;
 	rng->settings.dimensions = 1;

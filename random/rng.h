@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The generators of cuRAND on the CPU: their numbers are those of NVIDIA's, in the same order
- * (doc/reference/curand.md). The guest's libcurand has them for generators of the host, the software GPU for those of
- * the device. A generation is cut into units that any threads may run at once; what comes out does not depend on which
- * do.
+ * The generators of cuRAND on the CPU. Their numbers are those of NVIDIA's, in the same order
+ * (doc/reference/curand.md). The guest's libcurand uses them for generators of the host, the software GPU for those of
+ * the device. A generation is cut into units that any threads may run at once; the result is the same.
  */
 #ifndef RNG_H
 #define RNG_H
@@ -35,15 +34,18 @@ struct rng_job {
 struct rng *rng_new(uint32_t type);
 void rng_free(struct rng *rng);
 
-/* The memory that a generator takes. */
+/* The bytes of memory that a generator takes. */
 size_t rng_bytes(uint32_t type);
 
-/* For scrambled types: other scrambles than those of scramble.c. By dimension, the directions and the summand; kept. */
+/*
+ * Replaces the scrambles of scramble.c, for scrambled types. `words` has for each dimension the directions and the
+ * number that is added. The generator keeps the pointer.
+ */
 void rng_set_scrambles(struct rng *rng, const uint64_t *words);
 
 /*
- * `r` passed vcuda_random_check() and is of the generator's type. One job of a generator after
- * another: begin, each unit once, end. Two at once give undefined numbers, but stay within their memory.
+ * `r` passed vcuda_random_check() and is of the generator's type. A job is: begin, each unit once, end. The caller runs
+ * the jobs of a generator one after another. Two at once give undefined numbers, but stay within their memory.
  */
 bool rng_begin(struct rng *rng, const vcuda_random *r, void *out, struct rng_job *job);
 void rng_run(struct rng_job *job, uint64_t unit);

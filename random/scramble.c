@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scrambled Sobol sequences, by Matousek's linear scrambling ("On the L2-discrepancy for anchored boxes") and a digital
- * shift: of each dimension the directions are multiplied by a random matrix of bits that is lower triangular from the
- * highest bit down and has ones on its diagonal, so that every sum of them is, too, and a random number is added to
- * each, without carries. The first bits then depend on the first bits only, one to one: the points are as evenly
- * distributed as before.
+ * shift. The directions of a dimension are multiplied by a random matrix of bits, which multiplies every sum of them
+ * too. The matrix is lower triangular from the highest bit down, with ones on its diagonal. Then a random number is
+ * added to each number, without carries. The first bits of a result depend on the same first bits only, one to one, so
+ * the points are spread as evenly as before.
  *
- * The random bits are Philox's (philox.c) with the key KEY: the upper half of its counter is the dimension, and what it
- * counts gives two numbers of 64 bits each. Number j makes the matrix' column j, number 64 the shift. A sequence of 32
- * bits has the upper halves.
+ * The random bits are Philox's (philox.c) with the key KEY. The upper half of the counter is the dimension; each value
+ * of the lower half gives two numbers of 64 bits. Number j makes column j of the matrix, number 64 the shift. A
+ * sequence of 32 bits has the upper halves.
  */
 #include "sobol-data.h"
 #include "type.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sobol's sequences, in the order of Gray's code: number i of a dimension is the sum, without carries, of the
- * directions whose bits are set in the code of i. All numbers of a dimension come one after the other, then those of
- * the next. To those of a scrambled sequence a number is added in the same way.
+ * directions whose bits are set in the code of i. All numbers of a dimension precede those of the next. A scrambled
+ * sequence adds another number in the same way.
  */
 #include <string.h>
 

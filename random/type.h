@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a type of generators. */
+/* The interface between rng.c and the types of generators, and the code that several types share. */
 #ifndef RNG_TYPE_H
 #define RNG_TYPE_H
 
@@ -7,11 +7,11 @@
 
 struct rng {
 	const struct rng_type *ops;
-	vcuda_random settings; /* of the last that was fresh */
+	vcuda_random settings; /* of the last generation that was fresh */
 	uint64_t cursor;       /* where the next generation starts: a slot, or an index of the sequence */
 	void *state;
-	const uint64_t *scrambles; /* others than scramble.c's; else NULL */
-	uint8_t ready[];           /* by chunk of lanes: its state is that of the settings, or what came of it */
+	const uint64_t *scrambles; /* of rng_set_scrambles(); NULL: scramble.c's */
+	uint8_t ready[];           /* by chunk of lanes: 1: its state has been made from the settings */
 };
 
 struct rng_type {
@@ -23,20 +23,20 @@ struct rng_type {
 	void (*end)(struct rng_job *job);
 	/* Where a generator of these settings starts. */
 	uint64_t (*start)(const struct rng *rng);
-	/* for types whose numbers come from lanes in turn: see lanes.c */
+	/* For types whose lanes give numbers in turn (lanes.c), else NULL. */
 	const struct rng_lanes *lanes;
 };
 
 extern const struct rng_type rng_xorwow, rng_mrg32k3a, rng_philox, rng_mt19937, rng_mtgp32, rng_sobol;
 
-/* Generators of as many lanes, each with a sequence of its own. A row is one turn of all lanes. */
+/* A generator of `count` lanes, each with a sequence of its own. A row is one turn of all lanes. */
 struct rng_lanes {
 	unsigned int chunk;    /* lanes that are worked on together */
 	unsigned int per_lane; /* numbers of one lane in a row */
 	unsigned int (*count)(const vcuda_random *settings);
 	/* Makes the state of `lanes` lanes. False: no memory. */
 	bool (*seed)(struct rng_job *job, unsigned int lane, unsigned int lanes);
-	/* One turn: writes the numbers `from` to `to` (in the row) and lets the lanes go on whose last number that is.
+	/* One turn: writes the numbers `from` to `to` of the row, and advances the lanes whose last number is written.
 	 */
 	void (*turn)(struct rng_job *job, uint64_t from, uint64_t to, void *out);
 };
@@ -49,8 +49,8 @@ uint64_t rng_lanes_start(const struct rng *rng);
 unsigned int rng_lanes_pair(const struct rng_job *job);
 
 /*
- * A turn of Poisson's distribution by normal numbers: each lane makes them in pairs of its own, and keeps the second
- * for its next turn. By lane: whether one is kept, and the bits of that.
+ * A turn of Poisson's distribution by normal numbers. Each lane makes normal numbers in pairs, and keeps the second one
+ * for its next turn. By lane: `kept` says whether one is kept, and `half` has its bits.
  */
 void rng_lanes_poisson(struct rng_job *job, uint64_t from, uint64_t to, uint32_t *out,
 		       void (*plain_pair)(struct rng *rng, unsigned int lane, float pair[2]), uint32_t *kept,
@@ -75,7 +75,7 @@ uint32_t rng_poisson_normal(const struct rng_job *job, double normal);
 
 /* ---- distribution.c ---- */
 
-/* As Poisson's distribution takes them, 0 < u <= 1. */
+/* A uniform number for Poisson's distribution, 0 < u <= 1. */
 static inline double rng_unit(uint32_t x)
 {
 	return x * 0x1p-32 + 0x1p-32;
@@ -85,12 +85,12 @@ static inline double rng_unit(uint32_t x)
 void rng_plain_pair(float u, float angle, float out[2]);
 float rng_quantile(uint32_t x);
 
-/* For types that make each number from one word: stores number `i`, of any kind but doubles' uniform ones. */
+/* For types that make a number from one word: stores number `i`. Any kind but uniform doubles. */
 void rng_store_word(const struct rng_job *job, uint32_t x, uint64_t i);
 /* Normal numbers by the inverse of their distribution, from 32 bits and from 64. */
 double rng_normal_double(const struct rng_job *job, uint32_t x);
 double rng_normal_long(const struct rng_job *job, uint64_t x);
-/* One of single precision as a double: only mean and deviation are of double precision. */
+/* A normal number of single precision as a double: only mean and deviation have double precision. */
 double rng_normal_widened(const struct rng_job *job, uint32_t x);
 
 static inline float rng_uniform(uint32_t x)

@@ -10,7 +10,7 @@
 #define LANES 4096
 #define CHUNK 64
 #define BITS 160
-#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and that */
+#define WORDS 8 /* of a lane: the state, whether half of a pair of normal numbers is left, and the half */
 #define APART 67
 #define COUNTER_STEP 362437u
 #define SEED_STEP 3133713u /* between the seeds of lanes that are seeded one by one */
@@ -19,12 +19,12 @@ struct words {
 	uint32_t w[5];
 };
 
-/* The image of each bit of a state. */
+/* A linear map: the image of each bit of a state. */
 struct map {
 	struct words of[BITS];
 };
 
-/* 2^k steps; from APART on also from one lane to the one 2^(k - APART) further. */
+/* steps[k] is 2^k steps; from APART on, this is also the jump of 2^(k - APART) lanes. */
 static struct map steps[APART + 12];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -71,7 +71,7 @@ struct start {
 	uint32_t counter;
 };
 
-/* The state of a seed, so many numbers on. */
+/* The state `skip` numbers after the state of a seed. */
 static struct start start_of(uint64_t seed, uint64_t skip)
 {
 	uint32_t low = 1099087573u * ((uint32_t)seed ^ 0xaad26b49u);

@@ -52,7 +52,7 @@ void vcuda_producer_want_room(struct vcuda_producer *p)
 
 bool vcuda_producer_may_retry(const struct vcuda_producer *p)
 {
-	/* A head that makes no sense is one of a worker that is no more. */
+	/* A head beyond the tail gives a huge difference: no retry. */
 	return p->tail - atomic_load(&p->shm->head) <= VCUDA_RING_BYTES / 2;
 }
 
@@ -67,7 +67,7 @@ bool vcuda_producer_publish(struct vcuda_producer *p, struct vcuda_command *comm
 	command->seq = ++p->seq;
 	p->tail += command->size;
 	atomic_store(&p->shm->tail, p->tail);
-	/* Only one ringer per sleep: the thread that takes the flag rings. */
+	/* The thread that clears the flag rings, so one sleep gets one ring. */
 	return atomic_load(&p->shm->consumer_sleeps) && atomic_exchange(&p->shm->consumer_sleeps, 0);
 }
 
@@ -119,7 +119,7 @@ int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer)
 		memcpy(buffer, ring_at(c->shm, c->head), size);
 		memcpy(buffer, &head, 8);
 		c->head += size;
-		/* seq_cst: vcuda_consumer_made_room() reads after it whether a thread waits for this */
+		/* seq_cst: vcuda_consumer_made_room() reads afterwards whether a producer waits for room */
 		atomic_store(&c->shm->head, c->head);
 		return (int)size;
 	}
@@ -159,7 +159,7 @@ bool vcuda_consumer_made_room(struct vcuda_consumer *c)
 	uint64_t at = atomic_load(&c->shm->room_at);
 
 	while (at && c->head >= at) {
-		/* The producer may have seen the room meanwhile, and wait for more: that wish is not this one's. */
+		/* The producer may have set a new room_at meanwhile, which this call must not clear. */
 		if (!atomic_compare_exchange_strong(&c->shm->room_at, &at, 0))
 			continue;
 		atomic_fetch_add(&c->shm->wake, 1);

@@ -3,13 +3,14 @@
  * The shared area of one guest process and its worker, and the command ring in it.
  *
  * Layout (fixed in protocol major version 1): a control page, the ring, the reply slots, the staging blocks, of which
- * minor versions may have more. Guest threads are the producers (serialised by a lock of the guest process, so that
- * commands stand in the order of the API calls), one dispatcher thread of the worker is the consumer. Each side keeps
- * its own indices privately and only publishes copies: the other side may write anything at any time, so what is read
- * from here is read once and checked.
+ * minor versions may have more. Guest threads are the producers. A lock of the guest process serialises them, so
+ * commands are in the order of the API calls. One dispatcher thread of the worker is the consumer. Each side keeps
+ * private indices and publishes copies. The other side may write anything at any time, so each value in the shared area
+ * is read once and checked.
  *
- * Sleeping: a sleeper sets its flag, then looks again; a publisher stores its index first and reads the flag then. All
- * four accesses are seq_cst, which is what rules out a lost wake-up (test/ring/ring.pml checks it).
+ * Sleeping: a thread that wants to sleep sets its flag and then checks the index again. A thread that publishes stores
+ * its index and then reads the flag. All four accesses are seq_cst, which rules out a lost wake-up (test/ring/ring.pml
+ * checks it).
  */
 #ifndef VCUDA_RING_H
 #define VCUDA_RING_H
@@ -48,10 +49,10 @@ struct vcuda_callback {
 };
 
 /*
- * The owner of a staging block that goes back and forth in a large copy (vcudaStageTurns): the side that fills it if
- * `count` is even, the other side if it is odd. A side that is done adds 1. `count` starts at 0; the pieces of the copy
- * take the blocks in count. For a block through which copies follow one another (vcudaStageIn), it is the ticket of the
- * last one that the device has read.
+ * The owner of a staging block in a large copy (vcudaStageTurns). While `count` is even, the side that fills the block
+ * owns it; while `count` is odd, the other side. The owner adds 1 when it is done. `count` starts at 0; the pieces of
+ * the copy take the blocks in turn. In a queue of copies (vcudaStageIn), `count` is the ticket of the last copy that
+ * the device has read from the block.
  */
 struct vcuda_handover {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t count;
@@ -60,8 +61,8 @@ struct vcuda_handover {
 #define VCUDA_COMPILING_NAME_BYTES 120
 
 /*
- * The work of the software GPU's compiler while commands wait for it. The name is the kernel's, cut off and ended by a
- * NUL. It belongs to the number while the number stays the same.
+ * The compilation of the software GPU that commands wait for. `name` is the kernel's, cut off and ended by a NUL. The
+ * name belongs to `number` while `number` stays the same.
  */
 struct vcuda_compiling {
 	_Alignas(VCUDA_CACHELINE) _Atomic uint32_t number;	/* of the compilation, from 1 on; 0: there is none */
@@ -153,7 +154,7 @@ struct vcuda_command *vcuda_producer_reserve(struct vcuda_producer *p, uint32_t 
 void vcuda_producer_want_room(struct vcuda_producer *p);
 bool vcuda_producer_may_retry(const struct vcuda_producer *p);
 
-/* Whether the consumer has taken all that was published, as far as can be seen. */
+/* Whether the consumer has taken all published commands, by the last index that this side can read. */
 bool vcuda_producer_is_empty(const struct vcuda_producer *p);
 
 /* Sets size and seq and publishes. Returns true if the consumer sleeps and must be rung; the caller rings exactly then.
@@ -198,15 +199,17 @@ void vcuda_consumer_awake(struct vcuda_consumer *c);
 
 /*
  * Each returns true if guest threads sleep, with the wake word already moved: the caller wakes them (futex or event)
- * exactly then. vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command
- * without a waiter wakes no thread: where one thread sleeps, that would be a system call for each command of all the
- * others.
+ * exactly then. vcuda_consumer_made_room() is called after each take(), the others by any worker thread. A command that
+ * no thread waits for wakes none. Otherwise, while one thread sleeps, each command of the others would cost a system
+ * call.
  */
 bool vcuda_consumer_made_room(struct vcuda_consumer *c);
 bool vcuda_complete_slot(struct vcuda_shm *shm, uint32_t slot, uint64_t seq, int32_t result, uint32_t bytes);
 
-/* The nth host function is due; one whose place is free, since n - VCUDA_CALLBACKS of them have returned. One thread at
- * a time. */
+/*
+ * The nth host function is due. The place of the function is free: n - VCUDA_CALLBACKS functions have returned. One
+ * thread at a time.
+ */
 bool vcuda_callback_due(struct vcuda_shm *shm, uint64_t n, uint64_t id, int32_t status);
 
 /* The compilation with this number, not 0, is the oldest one under way, and `done` have ended. One thread at a time. */

@@ -22,7 +22,7 @@ plain() {
 	esac
 }
 
-# Appends the module and, before it, what it depends on. What is built in has no file.
+# Appends the module after the modules that it depends on. A built-in module has no file.
 add_module() {
 	local name=$1 file dependency
 	file=${FILE_OF[$name]:-}

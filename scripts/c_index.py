@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the C code of the tree declares, and where each name is used.
+"""An index of the C code's declarations and of the uses of each name.
 
 Works on the compile commands of a build directory, through libclang (Debian: python3-clang-19).
 """

@@ -19,9 +19,9 @@ IN_SHELL = re.compile(r"\$\{?(VCUDA[A-Z0-9_]*)")
 IN_PAGE = re.compile(r"`((?:VCUDA|CUDA_)[A-Z0-9_]*)(?:=\w+)?`")
 # Set by one part of the product for another, or for its tests.
 INTERNAL = {"VCUDA_INIT_COMMAND", "VCUDA_INIT_DRIVER", "VCUDA_INIT_LIBDIR", "VCUDA_INIT_LIBRARIES", "VCUDA_TEST_GROUPS", "VCUDA_TEST_VIEW"}
-# In messages and in names of symbols, and no variables.
+# Words in messages and in names of symbols that are no variables.
 OTHER = re.compile(r"CUDA_(ERROR|SUCCESS|R_|C_|ARRAY|LIMIT)\w*|VCUDA_\w*(BYTES|MAGIC)\w*")
-# Of tests and of the kernel's build, whose files this script does not read.
+# Variables of tests and of the kernel's build, whose files this script does not read.
 ELSEWHERE = {"VCUDA_TEST_SEED", "VCUDA_DRIVER_SOURCE"}
 
 

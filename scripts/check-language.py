@@ -8,13 +8,12 @@ Reads the comments of C, Python, shell and Meson files and the text of Markdown 
 tree), or the PATHs alone. Each violation has one line "FILE:LINE: RULE: TEXT". --counts prints the number of violations
 and of comments for each folder.
 
-The rules, whose reasons are in CONTRIBUTING.md:
-* headless: no sentence begins with What, Who, Whose, Whoever, Whatever, Of, Nobody or Somebody. A question may.
-* pronoun: no comment begins with It, They, Its, Their, Theirs, Those or That: the first word names its object.
-* word: no "lies", "stands", "nobody", "somebody", "whoever", "to be had".
-* width: Markdown has at most 100 columns, but for tables, code and links.
-* long: no sentence of a page in doc/design has more than 40 words.
-* link: a relative link of Markdown leads to a file that is there, and to a heading in it.
+The rules, whose reasons are in CONTRIBUTING.md: * headless: no sentence begins with `What`, `Who`, `Whose`, `Whoever`,
+`Whatever`, `Of`, `Nobody` or `Somebody`. A question may. * pronoun: no comment begins with It, They, Its, Their,
+Theirs, Those or That: the first word names its object. * word: no `lies`, `stands`, `nobody`, `somebody`, `whoever`,
+`to be had`. * width: Markdown has at most 100 columns, but for tables, code and links. * long: no sentence of a page in
+doc/design has more than 40 words. * link: a relative link of Markdown leads to a file that is there, and to a heading
+in it.
 
 scripts/language-pending.txt lists the files, and the folders without those below them, that have not been rewritten yet.
 They are not checked without --counts or PATH. The list may only shrink.

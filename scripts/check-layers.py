@@ -97,7 +97,7 @@ class Table:
                     self.below.setdefault(folder, set()).update(lower)
 
     def close(self):
-        """What is below a folder below is below."""
+        """Makes the relation transitive: folders below a lower folder are below too."""
         changed = True
         while changed:
             before = sum(map(len, self.below.values()))
@@ -210,7 +210,8 @@ def upward_includes(table, sources):
 
 
 def reached_headers(table, sources):
-    """Of a chain of headers, the first step out of these folders is reported, not each file that leads there."""
+    """Reports a chain of headers once, at its first step out of these folders, and not for each file that leads
+    there."""
     for patterns, folders in table.never.items():
         for path, includes in sorted(sources.includes.items()):
             for line, target in includes if folder_of(path) in folders else []:

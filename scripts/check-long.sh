@@ -73,7 +73,7 @@ slow() {
 	done
 }
 
-# 4,000 that nobody has tried before; the seed is printed
+# 4,000 random mutants; the seed is printed
 mutants() {
 	build && python3 test/ptx/mutate.py --count 4000 --seed "$RANDOM" "$BUILD/test/ptx/check-load"
 }

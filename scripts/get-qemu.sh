@@ -47,8 +47,7 @@ wrapper() {
 	chmod 755 "$1"
 }
 
-# What was unpacked but nothing needs: documentation, debugging aids, firmware of other machines, alternative front
-# ends.
+# Removes unpacked files that are not needed: documentation, debugging aids, other machines' firmware, front ends.
 slim() {
 	local root=$1 keep
 	rm -rf "$root"/usr/share/{doc,man,info,locale,lintian,bug,icons,applications,mime,perl5} "${root:?}"/{var,etc}

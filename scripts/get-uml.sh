@@ -10,7 +10,7 @@ scripts=$(dirname "$(readlink -f "$0")")
 . "$scripts/private-apt.sh"
 
 KASAN=$scripts/../test/kasan
-# What an external module is built with.
+# The files that an external module is built with.
 KEPT="Makefile Kbuild Kconfig .config Module.symvers scripts include arch"
 
 fetch_source() {

@@ -9,7 +9,7 @@ An entry may end with conditions: 'in GLOB' (a file that declares or defines it)
 
     function OLD NEW            struct OLD NEW (union, enum)    typedef OLD NEW     variable OLD NEW (of a file)
     enum-constant OLD NEW       macro OLD NEW                   field STRUCT.OLD NEW (STRUCT may be a GLOB)
-    '*' in OLD stands for any letters, which '*' in NEW repeats; the first entry that fits is taken
+    '*' in OLD matches any letters, which '*' in NEW repeats; the first entry that fits is taken
     local FUNCTION/OLD NEW      a parameter or local variable; FUNCTION may be a GLOB
     prefix GLOB OLD NEW         every function, struct, typedef, variable of a file, constant and macro that begins
                                 with OLD and is declared below GLOB and nowhere else in product code; OLD and NEW in
@@ -21,10 +21,9 @@ An entry may end with conditions: 'in GLOB' (a file that declares or defines it)
     mention GLOB KIND OLD       in files that are not C OLD is a name of that kind, where it is one of several kinds
     text GLOB OLD NEW           words: in comments and strings of C files, anywhere in other files
 
-Entries that match nothing are errors, before anything is written; with --lenient they are warnings. What still has an
-old name in the end is listed. Needs python3-clang-19, git, clang-format-14, and a build directory with its generated
-headers. For git log --follow: first --files and a commit, then a run without it and another commit.
-"""
+Entries that match nothing are errors, before anything is written; with --lenient they are warnings. Places that keep an
+old name are listed. Needs python3-clang-19, git, clang-format-14, and a build directory with its generated headers. For
+git log --follow: first --files and a commit, then a run without it and another commit. """
 import argparse
 import bisect
 import collections
@@ -206,7 +205,7 @@ class Renames:
             self.new[entity] = rest if rest.startswith(new) else new + rest
 
     def rename_fakes(self):
-        """What tests have in place of a function of the product, without its header, is named as that is."""
+        """A test's replacement of a function of the product, without its header, gets the function's name."""
         for entity in self.tree.entities:
             if entity.kind not in ('function', 'variable') or entity.type == 'static':
                 continue
@@ -342,7 +341,7 @@ class Rewriter:
         return finals.pop() if len(finals) == 1 else name
 
     def guess(self, path, name, in_define):
-        """What a name that no parsed declaration or reference stands behind can mean."""
+        """The possible entities of a name that has no parsed declaration or reference."""
         macros = [e for e in self.tree.by_name[name] if e.kind == 'macro']
         if macros:
             return macros

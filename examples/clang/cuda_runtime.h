@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the place of the toolkit's header where there is none, so that clang alone can compile the examples: the
- * language's keywords, the types and calls that they use, and no more.
+ * Replaces the toolkit's header where there is none, so that clang alone can compile the examples. It has the keywords
+ * of the language, and the types and calls that the examples use.
  */
 #ifndef EXAMPLES_CUDA_RUNTIME_H
 #define EXAMPLES_CUDA_RUNTIME_H
@@ -69,7 +69,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-/* The functions that the compiler calls for <<<...>>>. */
+/* The compiler turns <<<...>>> into these calls. */
 unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, cudaStream_t *stream);
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,

@@ -36,7 +36,7 @@ _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
-static _Atomic bool waits_for_room; /* the thread with the ring lock does, and writes nothing meanwhile */
+static _Atomic bool waits_for_room; /* the thread with the ring lock waits for room, and writes nothing meanwhile */
 static bool holds_ring;             /* the thread that has closed calls has the ring lock */
 
 /*
@@ -44,7 +44,7 @@ static bool holds_ring;             /* the thread that has closed calls has the 
  * A call that waits is counted when it is answered, since others may overtake it in the worker.
  */
 static uint64_t busy_seq;
-/* The last of these whose stream the default stream may not wait for. */
+/* The last such command whose stream may be non-blocking, so that the default stream does not wait for it. */
 static uint64_t non_blocking_seq;
 
 struct call_queue client_call_all, client_call_non_blocking, client_call_untracked = {.non_blocking = true};
@@ -243,7 +243,7 @@ static int reserve(struct client_call *call, uint32_t bytes)
 	return 0;
 }
 
-/* ---- what is known to be done ---- */
+/* ---- drained and idle contexts ---- */
 
 static void raise(uint64_t *at, uint64_t to)
 {
@@ -438,7 +438,7 @@ static int wait_reply(struct client_call *call)
 	error = wait_while(call->thread, reply_is_missing, call);
 	if (error)
 		return error;
-	/* Others may have overtaken it in the worker: the work that it leaves begins now. */
+	/* Other commands may have overtaken this one in the worker: count the work that it leaves from now on. */
 	if (!info->quiet || !info->sync) {
 		pthread_mutex_lock(&ring_lock);
 		call->receipt.position = producer.tail;
@@ -461,7 +461,7 @@ static int decode(const struct client_call *call)
 	return vcuda_reader_finished(&reader) ? 0 : CALL_BAD_ANSWER;
 }
 
-/* With a reply slot, if the call waits. */
+/* The call has a reply slot if it waits. */
 static int send_and_wait(struct client_call *call)
 {
 	int result = send(call);

@@ -28,7 +28,7 @@ enum call_error {
 	CALL_BAD_ANSWER = -6,  /* the worker's answer does not decode */
 };
 
-/* Where commands execute. A program embeds one in each of its contexts. */
+/* The context in which commands execute. A program embeds one in each of its contexts. */
 struct call_context {
 	_Atomic(void *) id;             /* the worker's name; NULL: none */
 	uint64_t drained_seq, idle_seq; /* under the ring lock, see client_call_drained() */
@@ -86,7 +86,7 @@ struct client_call {
 	bool launches;
 
 	/* client_call() sets these. */
-	bool sync;     /* it waits for the answer */
+	bool sync;     /* the call waits for the answer */
 	bool answered; /* the worker has answered */
 	int result;    /* of the worker, if it has answered */
 
@@ -132,7 +132,7 @@ int client_call_ring_doorbell(void);
 /* Asks the transport whether the worker is still there. Returns 0 or the session's error. */
 int client_call_worker_check(void);
 
-/* Whether a thread that polls memory lets the worker run. */
+/* Whether the worker can run while a thread polls memory. */
 bool client_call_may_poll(void);
 
 /* Calls can be made from now on, in the shared area. Called once, by the session. */
@@ -148,8 +148,8 @@ void client_call_profile(uint32_t set, uint32_t clear);
 unsigned int client_call_places(void);
 
 /*
- * Is told of each command by the thread that issues it, with the process's ring lock held: it makes no call, and its
- * calls come in the order of the commands. NULL: there is no observer. Once set, it stays.
+ * The observer is called for each command by the thread that issues it, with the process's ring lock held. It makes no
+ * calls, and sees the commands in their order. NULL: there is no observer. Once set, it stays.
  */
 typedef void (*client_call_observe)(uint64_t seq, const struct client_call *call);
 extern _Atomic(client_call_observe) client_call_observer;
@@ -174,7 +174,7 @@ int client_call_wait_while(bool (*blocked)(void *argument), void *argument);
 bool client_call_close(unsigned int ms);
 void client_call_open(void);
 
-/* Has the threads that sleep until the worker does something look again. */
+/* Wakes the threads that wait for the worker, so that they look again. */
 void client_call_wake(void);
 
 /* In a forked child: gives up what other threads have begun. */

@@ -38,7 +38,7 @@ static struct client_local *of(struct client_transport *t)
 	return (struct client_local *)t;
 }
 
-/* A program that does not ask for it has neither the thread nor the copies, which its threads might notice. */
+/* Without the variable there is no restore thread, and there are no copies, which other threads might notice. */
 bool client_local_detaches(void)
 {
 	const char *how = getenv("VCUDA_CHECKPOINT");
@@ -53,7 +53,7 @@ static void nap(unsigned int ms)
 
 /* ---- mappings ---- */
 
-/* The restore thread's. twalk() has no argument for it. */
+/* The arguments of a walk through the mappings, since twalk() passes none. The restore thread's. */
 static struct {
 	struct client_local *t;
 	int err;
@@ -82,7 +82,7 @@ static int own_error(int err)
 	}
 }
 
-/* The scan's descriptor has no number of the application's. */
+/* The guard keeps the descriptor of the scan from getting the number 0, 1 or 2. */
 static int begin_scan(void)
 {
 	int guarded = vcuda_own_descriptor_guard(), err = client_map_scan_begin(&walk.scan);
@@ -91,7 +91,7 @@ static int begin_scan(void)
 	return own_error(err);
 }
 
-/* The scan begins where it is needed first: a process that has no descriptor left may need none. */
+/* The scan begins on first use: a process that has no descriptor left may need no scan. */
 static bool covers(const struct client_local_mapping *m, size_t bytes, const struct client_file_id *file,
 		   uint64_t offset)
 {
@@ -116,7 +116,7 @@ static int walk_mappings(struct client_local *t, void (*visit)(const void *node,
 
 /* ---- memory of the process's own ---- */
 
-/* The application may have put other memory there, which is no business of ours. */
+/* Whether the memory is still the one that the worker shares. The application may have mapped other memory there. */
 static bool is_as_shared(const struct client_local_mapping *m)
 {
 	return covers(m, m->bytes, &m->file, 0);
@@ -179,7 +179,7 @@ static void make_own(const void *node, VISIT which, int depth)
 	}
 }
 
-/* A signal would say so, too. */
+/* Checks the limit of file sizes first: the kernel would send SIGXFSZ. */
 static bool is_too_large(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -187,7 +187,7 @@ static bool is_too_large(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) || bytes > limit.rlim_cur;
 }
 
-/* So much is left to others. The memory of the GPU may have moved to the host just now. */
+/* Bytes that are left to other processes. The memory of the GPU may have just moved to the host. */
 #define RESERVE (64u << 20)
 
 /* Files have pages beyond what the machine has, for which the kernel ends processes. */
@@ -200,7 +200,7 @@ static bool is_there_room(uint64_t bytes)
 	return free >= RESERVE && bytes <= free - RESERVE;
 }
 
-/* Nothing writes there meanwhile. */
+/* No thread writes to the shared area meanwhile. */
 static int make_area_own(struct client_local *t)
 {
 	int err;
@@ -208,7 +208,7 @@ static int make_area_own(struct client_local *t)
 	for (uint64_t done = 0; done < VCUDA_SHM_BYTES; done += CLIENT_SHARED_PART) {
 		size_t left = VCUDA_SHM_BYTES - done, part = left < CLIENT_SHARED_PART ? left : CLIENT_SHARED_PART;
 
-		/* A part of it that is the process's own makes it such one. */
+		/* Set from the first part on, so that a failure exchanges the part back. */
 		t->area_is_own = true;
 		err = replace_part((char *)t->base.shm + done, part, &t->file, done, false);
 		if (err)
@@ -218,7 +218,7 @@ static int make_area_own(struct client_local *t)
 	return 0;
 }
 
-/* Nothing happens if a mapping is not as it should be. */
+/* Checks all mappings first, so that nothing is exchanged if one does not fit. */
 static int check_all(struct client_local *t)
 {
 	int err;
@@ -261,7 +261,7 @@ static int own_all(struct client_local *t)
 
 /* ---- memory that the worker shares ---- */
 
-/* The worker's memory is the worker's alone from now on. */
+/* From now on the worker does not share the memory with this process. */
 static void leave(struct client_local_mapping *m)
 {
 	vcuda_log("memory at %#zx is not the GPU's any more: the program has put other memory there, while the process "
@@ -272,7 +272,7 @@ static void leave(struct client_local_mapping *m)
 	m->is_unfit = true;
 }
 
-/* To t->file: what the worker has of the mapping. */
+/* Sets t->file to the worker's file of the mapping. */
 static int request_file(struct client_local *t, const struct client_local_mapping *m)
 {
 	struct vcuda_channel_message request = {
@@ -374,7 +374,7 @@ static int local_gather(struct client_transport *transport)
 	struct client_local *t = of(transport);
 	int err;
 
-	/* The reserve's number may be the only one that is left. */
+	/* The number of the reserve may be the only one that is left. */
 	vcuda_own_descriptor_close(&t->reserve);
 	err = share_area(t);
 	if (!err)
@@ -446,7 +446,7 @@ static int ask_in_dialog(struct client_local *t, struct vcuda_restore_reply *rep
 	return err ? err : ask_for_token(t, reply);
 }
 
-/* vcudad refuses who connects too often, and the copies have been made. A dialog that broke may have had the token. */
+/* Tries again: the copies are made, and vcudad refuses frequent connections. A broken dialog may have had the token. */
 static int take_token(struct client_local *t)
 {
 	struct vcuda_restore_reply reply;
@@ -497,7 +497,7 @@ static int local_detach(struct client_transport *transport)
 	return 0;
 }
 
-/* The worker's answers bring two descriptors at most. Where there are none the session stays with vcudad. */
+/* The worker's answers bring two descriptors at most. Without room for them the session stays with vcudad. */
 static bool has_descriptors(const struct client_local *t)
 {
 	int one = fcntl(t->dialog.fd, F_DUPFD_CLOEXEC, 3), two = fcntl(t->dialog.fd, F_DUPFD_CLOEXEC, 3);
@@ -517,7 +517,7 @@ static int local_attach(struct client_transport *transport)
 
 	if (err)
 		return err;
-	/* The dialog is the channel from now on. */
+	/* The dialog's connection is the channel from now on. */
 	t->socket = t->dialog;
 	t->dialog.fd = -1;
 	t->detached = false;

@@ -68,7 +68,7 @@ void client_local_end_dialog(struct client_local *t)
 	vcuda_own_descriptor_unguard(guarded);
 }
 
-/* A process that has no number left is locked: until it is not, its threads may wait for us, and close nothing. */
+/* Without a free descriptor the reserve's is used: threads of a locked process may wait for this one and close none. */
 int client_local_open_dialog(struct client_local *t)
 {
 	int guarded = vcuda_own_descriptor_guard(), err;

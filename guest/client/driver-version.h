@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The version of the driver that programs are told. */
+/* The version of the driver that programs see. */
 #ifndef VCUDA_CLIENT_DRIVER_VERSION_H
 #define VCUDA_CLIENT_DRIVER_VERSION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that the process can have before the kernel kills processes for it. Nothing here allocates memory or writes to
- * a stream: other threads may be stopped inside the C library. Thread-safe.
+ * The memory that the process can use before the kernel kills processes for lack of memory. Nothing here allocates
+ * memory or writes to a stream: other threads may be stopped inside the C library. Thread-safe.
  */
 #ifndef VCUDA_FREE_MEMORY_H
 #define VCUDA_FREE_MEMORY_H

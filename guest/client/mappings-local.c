@@ -34,13 +34,13 @@ static struct client_local_mapping *make(void *address, size_t bytes, enum clien
 	return m;
 }
 
-/* Gives what is not in the table: an older one of the address, or this one where there is no memory for it. */
+/* Returns the mapping that is not in the table: an older one of the address, or this one if there is no memory. */
 static struct client_local_mapping *insert(struct client_local *t, struct client_local_mapping *m)
 {
 	struct client_local_mapping **node = m ? tsearch(m, &t->mappings, compare) : NULL, *older = NULL;
 
 	if (!node) {
-		/* One that is not known stays for ever, as far as is known here. */
+		/* A mapping that is not in the table counts as unfit for ever. */
 		t->unfit++;
 		return m;
 	}

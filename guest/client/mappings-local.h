@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of what a local process shares with its worker (struct client_local), for the restore thread. */
+/* The table of the memory that a local process shares with its worker (struct client_local), for the restore thread. */
 #ifndef VCUDA_CLIENT_MAPPINGS_LOCAL_H
 #define VCUDA_CLIENT_MAPPINGS_LOCAL_H
 
@@ -19,7 +19,7 @@ struct client_local_mapping {
 	enum client_mapping_release pages;
 	struct client_file_id file; /* that the worker shares, from its begin on */
 	bool is_unfit;              /* the process cannot be detached: shared with others, or a stack */
-	size_t own;                 /* so many bytes, from the begin, are the process's own memory meanwhile */
+	size_t own;                 /* bytes from the begin that are the process's own memory meanwhile */
 	uint64_t offset;            /* of these in the process's file */
 };
 

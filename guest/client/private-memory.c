@@ -79,7 +79,7 @@ static void do_exchange(struct exchange *e)
 
 #define ASIDE_BYTES 65536
 
-/* Nothing of it is on a stack: that may be what is exchanged. */
+/* Static, since the stack may be the range that is exchanged. */
 static struct {
 	pthread_mutex_t lock;
 	struct exchange exchange;
@@ -103,7 +103,7 @@ static bool switch_stacks(void)
 	return swapcontext(&aside.back, &aside.job) == 0;
 }
 
-/* On a stack of its own. */
+/* Exchanges the pages while running on a separate stack. */
 static void exchange_aside(struct exchange *e)
 {
 	pthread_mutex_lock(&aside.lock);
@@ -114,7 +114,7 @@ static void exchange_aside(struct exchange *e)
 	pthread_mutex_unlock(&aside.lock);
 }
 
-/* More than the frames of this file and of what it calls take. */
+/* More bytes than the frames of this file and of the functions that it calls take. */
 #define NEAR (16u * PAGE)
 
 /* Whether this thread writes there while it exchanges pages, as to a part of the stack that it runs on. */

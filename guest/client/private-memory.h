@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exchanging private pages of the application for shared ones and back, with their contents. Page-aligned ranges; 0 or
- * -errno. A write of another thread to the range in the moment of an exchange is lost. The range may contain the
- * calling thread's own stack.
+ * -errno. A write of another thread to the range during an exchange may be lost. The range may include the calling
+ * thread's own stack.
  */
 #ifndef VCUDA_PRIVATE_MEMORY_H
 #define VCUDA_PRIVATE_MEMORY_H

@@ -46,8 +46,8 @@ static struct edge *find(uint64_t page)
 /* ---- forks ---- */
 
 /*
- * Pages that replace private ones would be the parent's and the child's together, with all other data on them: they are
- * private while the process forks.
+ * Shared pages that replace private ones are private while the process forks. Otherwise parent and child would share
+ * them, with all other data on these pages.
  */
 static void make_private(const void *node, VISIT which, int depth)
 {
@@ -56,7 +56,7 @@ static void make_private(const void *node, VISIT which, int depth)
 	(void)depth;
 	if ((which != postorder && which != leaf) || e->pages != CLIENT_MAPPING_RESTORE_PAGES)
 		return;
-	/* Another thread's stack is none in the child, and is in use here. */
+	/* The stack of another thread is in use here, and is not a stack in the child. */
 	if (!e->is_stack || pthread_equal(e->thread, pthread_self()))
 		client_private_page_begin(&e->private, (void *)e->page);
 }

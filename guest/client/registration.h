@@ -22,12 +22,12 @@ struct client_registration {
 };
 
 /*
- * Makes it visible to the worker at the same address; on failure nothing of it is. -EFAULT: a part of the memory is not
- * the process's, or a page is shared with a registration that is writable where this one is not, or the other way round.
+ * Makes all of it visible to the worker at the same address, or nothing on failure. -EFAULT: a part of the memory is
+ * not the process's, or a page is shared with another registration, and only one of the two is writable.
  */
 int client_registration_map(struct client_transport *t, struct client_registration *r, bool writable);
 
-/* The worker touches it no more, as far as no other registration has parts of the same pages. */
+/* After this the worker has only those pages that other registrations have parts of. */
 int client_registration_unmap(struct client_transport *t, const struct client_registration *r);
 
 /*

@@ -32,7 +32,7 @@
 #define VALUE 0x76637564u
 #define VALUE_RESTORES 0x76637565u
 
-/* Running calls, and threads that end, get so long. */
+/* The time for running calls and ending threads. */
 #define PAUSE_MS 2000
 
 /* The process that has locked this one may end before it unlocks it, and another one then does. */
@@ -49,10 +49,10 @@ static struct client_restore_watch *watches;
 /* The thread's own. */
 static struct {
 	bool quiet;    /* calls and mappings are closed */
-	bool stays;    /* it could not be done, and is not tried again in this state */
-	bool detached; /* the session is vcudad's */
-	bool apart;    /* it is not, and some memory may be the process's own */
-	bool untold;   /* vcudad does not know all that */
+	bool stays;    /* detaching failed, and is not tried again in this state */
+	bool detached; /* vcudad keeps the session */
+	bool apart;    /* not detached, but some memory may be the process's own */
+	bool untold;   /* vcudad does not know these flags yet */
 	bool is_over;  /* the session is lost */
 } self;
 
@@ -151,7 +151,7 @@ static void lose(struct client_transport *t)
 {
 	struct vcuda_shm *shm = t->shm;
 
-	/* A thread that sleeps looks there. */
+	/* Threads that sleep check `lost`. */
 	atomic_store(&shm->lost, client_session.gone);
 	t->ops->detaching->drop(t);
 	if (self.quiet)
@@ -370,7 +370,7 @@ static void introduce(struct client_transport *t)
 	t->ops->detaching->end(t);
 }
 
-/* vcudad refuses who connects too often, as many processes of one user that start at once. */
+/* vcudad refuses frequent connections, such as those of many processes of one user that start at once. */
 static void introduce_again(struct client_transport *t)
 {
 	for (time_t wait = 1; self.untold && wait <= MOST_WAIT_S; wait *= 2) {
@@ -422,7 +422,7 @@ void client_restore_start(struct client_transport *t)
 
 /* ---- for other processes ---- */
 
-/* The beginning of a file of a thread's; "": it cannot be read. */
+/* The beginning of a file in a thread's folder of /proc; "": the file cannot be read. */
 static void read_text(pid_t process, const char *thread, const char *file, char *text, size_t size)
 {
 	char path[64];

@@ -6,7 +6,7 @@
  *
  *   locked        its threads touch nothing of the session's, and other threads of the library have ended
  *   checkpointed  the session's descriptors are closed, and memory that was shared with the worker is the process's
- *                 own, at the same addresses; vcudad keeps the worker for the process with the token
+ *                 own, at the same addresses; vcudad keeps the worker for the holder of the token
  *   restored      the session is as it was
  *
  * The caller of cuCheckpointProcess*() signals the thread, which then asks vcudad for the process's state. A thread

@@ -10,7 +10,7 @@
 
 #include "proc-maps.h"
 
-/* The one that all of the range is in. False: none. */
+/* The mapping that contains all of the range. False: there is none. */
 static bool find(const void *address, size_t bytes, struct client_proc_map *m)
 {
 	uint64_t from = (uintptr_t)address;
@@ -45,7 +45,7 @@ static bool open_same(const char *path, const struct client_proc_map *m, bool wr
 	return false;
 }
 
-/* By a descriptor that the application has of it still. */
+/* Opens the file through a descriptor of it that the application still has. */
 static bool open_descriptor(const struct client_proc_map *m, bool writable, struct client_short_descriptor *d)
 {
 	DIR *all = opendir("/proc/self/fd");
@@ -73,7 +73,7 @@ int client_shared_memory_open(const void *address, size_t bytes, bool writable, 
 	if (m.prot[0] != 'r' || (writable && m.prot[1] != 'w'))
 		return -EFAULT;
 	*offset = m.offset + ((uintptr_t)address - m.from);
-	/* The kernel shows these to processes with privileges only. */
+	/* The kernel shows map_files to processes with privileges only. */
 	snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", m.from, m.to);
 	if (open_same(path, &m, writable, file) || open_descriptor(&m, writable, file) ||
 	    (m.name[0] == '/' && open_same(m.name, &m, writable, file)))

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So much at once: a small part is exchanged soon. With a smaller one the kernel takes most of the time. */
+/* The most bytes of one exchange, which is short. With smaller parts the kernel takes most of the time. */
 #define CLIENT_SHARED_PART 16384u
 
 /*

@@ -51,7 +51,7 @@ uint32_t client_stage_take_kept(void **memory)
 	uint32_t block;
 	int cancel_state;
 
-	/* CUDA's calls are no places to be cancelled at. The thread sanitizer loses sight of locks in a thread that is.
+	/* CUDA's calls are no cancellation points. The thread sanitizer loses track of the locks of a cancelled thread.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	while (sem_wait(&free_blocks) < 0)
@@ -97,7 +97,7 @@ void client_stage_fill(void *block, const void *from, size_t bytes)
 		for (int i = 0; i < 4; i++)
 			_mm_stream_si128(out + i, _mm_loadu_si128((const __m128i *)in + i));
 	}
-	/* The reader that is told that the block is full finds all of it. */
+	/* The streaming stores precede the store that reports the block full. */
 	_mm_sfence();
 	memcpy(out, in, bytes);
 }
@@ -135,6 +135,6 @@ void client_stage_drain(void *to, const void *block, size_t bytes)
 			_mm_stream_si128((__m128i *)(out + i), _mm_loadu_si128((const __m128i *)(in + i)));
 	memcpy(out + done, in + done, bytes - done);
 	flush(in, bytes);
-	/* Before the block is the device's again, and before who waits for the copy looks at it. */
+	/* Before the device gets the block again, and before a thread that waits for the copy reads it. */
 	_mm_sfence();
 }

@@ -23,14 +23,14 @@ uint32_t client_stage_try(void);
 void client_stage_give_tried(uint32_t block);
 
 /*
- * As memcpy(), from a block's begin, but past the processor's caches: a device reads data in the caches of many
- * processors at half the rate of memory.
+ * As memcpy(), to a block's begin, but past the processor's caches. On many processors a device reads cached data at
+ * half the rate of memory.
  */
 void client_stage_fill(void *block, const void *from, size_t bytes);
 
 /*
  * As memcpy(), from a block's begin, and leaves neither side in the caches: a device writes to memory faster than to
- * cached data. For copies that are too large for caches; where a processor cannot, it is memcpy().
+ * cached lines. For copies that are too large for caches. On a processor without the instruction it is memcpy().
  */
 void client_stage_drain(void *to, const void *block, size_t bytes);
 

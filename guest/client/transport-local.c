@@ -34,10 +34,10 @@
 #include "transport-local.h"
 #include "protocol/wire.h"
 
-/* A sleeper looks this often whether the worker still lives: a dead one wakes no thread. */
+/* A sleeping thread checks this often whether the worker still lives: a dead worker wakes no thread. */
 #define SLICE_US 50000
 
-/* For a worker to start and answer. */
+/* The time for a worker to start and answer. */
 #define ATTACH_TIMEOUT_S 60
 
 static struct client_local *of(struct client_transport *t)
@@ -45,7 +45,7 @@ static struct client_local *of(struct client_transport *t)
 	return (struct client_local *)t;
 }
 
-/* -EBADF, with its line in the log: the application has taken it away. -EPIPE: we have given the session up. */
+/* -EBADF, with a line in the log: the application has closed the descriptor. -EPIPE: the session was given up. */
 static int check(const struct vcuda_own_descriptor *d)
 {
 	if (d->fd < 0)
@@ -80,7 +80,7 @@ static int connect_to(const char *path, struct vcuda_own_descriptor *own, int (*
 		strcpy(connected, path);
 		return 0;
 	}
-	/* A socket file on which no program listens any more is as good as none. */
+	/* A socket file on which no program listens counts as missing. */
 	if (!err)
 		err = errno == ECONNREFUSED || errno == ENOTDIR ? -ENOENT : -errno;
 	vcuda_own_descriptor_close(own);
@@ -155,7 +155,7 @@ static int exchange_locked(struct client_local *t, struct vcuda_channel_message 
 		return (int)n;
 	for (;;) {
 		n = vcuda_fds_receive(t->socket.fd, &part, 1, &received, 0);
-		/* Behind that error is what the peer has sent before it closed the connection. */
+		/* After that error come the messages that the peer sent before it closed the connection. */
 		if (n == -ECONNRESET && !closed) {
 			closed = true;
 			continue;
@@ -435,8 +435,8 @@ static int local_mapping_create(struct client_transport *t, void *address, size_
 }
 
 /*
- * Private pages cannot be handed over, so they are replaced by shared ones with the same contents. A write of another
- * thread to them in that moment is lost; programs do not write to a buffer while registering it.
+ * Private pages cannot be handed over, so shared ones with the same contents replace them. A write of another thread
+ * during the exchange may be lost: a program does not write to a buffer while it registers the buffer.
  */
 static int exchange_pages(struct client_transport *t, void *address, size_t bytes, struct client_file_id *file)
 {

@@ -15,7 +15,7 @@
 #include "guest/driver/uapi.h"
 #include "protocol/wire.h"
 
-/* Fewer and longer extents: one request to the host maps more. */
+/* Huge pages make extents fewer and longer, so that one request to the host maps more. */
 #define HUGE_PAGE (2u << 20)
 
 struct virtio_transport {
@@ -28,7 +28,7 @@ static struct virtio_transport *of(struct client_transport *t)
 	return (struct virtio_transport *)t;
 }
 
-/* Another file that has the device's number now does not know our requests: only then this needs to be looked at. */
+/* Whether the error may come from another file under the device's number: only then the file needs a check. */
 static bool may_be_another_file(int error)
 {
 	return error == EBADF || error == ENOTTY || error == EINVAL || error == ENODEV || error == EOPNOTSUPP;

@@ -22,10 +22,10 @@ struct client_transport {
 	void *shm; /* VCUDA_SHM_BYTES, MADV_DONTFORK */
 	uint32_t host_major,
 		host_minor; /* the worker's protocol version, also where open failed with -EPROTONOSUPPORT */
-	bool direct;        /* direct_pin() and direct_unpin() are there, and the worker's vcudaCopyDirect */
+	bool direct;        /* direct_pin() and direct_unpin() work, and the worker has vcudaCopyDirect */
 };
 
-/* The kind of a mapping's pages, and their state after its release. */
+/* The kind of a mapping's pages, and the state of the pages after the mapping's release. */
 enum client_mapping_release {
 	CLIENT_MAPPING_REMOVE_PAGES,  /* new ones: PROT_NONE again */
 	CLIENT_MAPPING_KEEP_PAGES,    /* the application's: nothing happens to them */
@@ -82,8 +82,8 @@ struct client_detaching {
 struct client_transport_ops {
 	const char *name; /* "virtio", "local" */
 
-	/* How long to look for what a GPU does before wait() is called: so much that to be woken up takes a few
-	 * hundredths of it at most. */
+	/* How long to poll for a GPU's work before wait() is called. A wake-up takes a few hundredths of that at most.
+	 */
 	uint64_t gpu_spin_ns;
 
 	/* -ENOENT: this transport is not there (no device, no socket): try the next. Others are reported to the user.
@@ -105,13 +105,13 @@ struct client_transport_ops {
 	int (*mapping_register)(struct client_transport *t, void *address, size_t bytes, bool writable,
 				enum client_mapping_release *pages);
 
-	/* Undoes either: afterwards the worker can no longer touch the pages. */
+	/* Undoes mapping_create() or mapping_register(). Afterwards the worker can no longer touch the pages. */
 	int (*mapping_release)(struct client_transport *t, void *address, size_t bytes,
 			       enum client_mapping_release pages);
 
 	/*
 	 * Pins pages of the application (page aligned) for copies by the worker from them, and to them if they are
-	 * pinned writable; gives them back, once no copy is under way. For those who find `direct` true.
+	 * pinned writable; gives them back, once no copy is under way. Only where `direct` is true.
 	 */
 	int (*direct_pin)(struct client_transport *t, void *address, size_t bytes, bool writable);
 	int (*direct_unpin)(struct client_transport *t, void *address, size_t bytes);

@@ -99,9 +99,7 @@ static void vcuda_context_destroyed(struct vcuda_call *call)
 	vcuda_context_put(context);
 }
 
-/*
- * Before work on the ranges. Returns as vcuda_context_usable(); after 0, -ENODEV and -EPIPE the context is to be left.
- */
+/* Before work on the ranges. As vcuda_context_usable(). After 0, -ENODEV and -EPIPE vcuda_context_leave() follows. */
 int vcuda_context_enter(struct vcuda_context *context)
 {
 	bool open;
@@ -124,7 +122,7 @@ void vcuda_context_leave(struct vcuda_context *context)
 		vcuda_pin_release_all(context);
 }
 
-/* Ends what the host has of it. Idempotent; does not wait. */
+/* Has the host drop all that it has of the context. Idempotent; does not wait. */
 void vcuda_context_end(struct vcuda_context *context)
 {
 	struct vcuda_call *destroy = NULL;
@@ -306,10 +304,10 @@ int vcuda_context_wait(struct vcuda_context *context, const struct vcuda_wait *a
 		status = wait_event_interruptible(context->wait, vcuda_context_woken(context, args->seen));
 	if (status == -ETIME)
 		return -ETIMEDOUT;
-	/* A restart would begin the time anew. */
+	/* A restart would begin the timeout anew. */
 	if (status)
 		return args->timeout_us ? -EINTR : -ERESTARTSYS;
-	/* Words that the worker published before its end are still worth reading. */
+	/* The worker may have published something before it ended. */
 	if (vcuda_share_read(&context->share, context->wake_offset) != args->seen)
 		return 0;
 	return vcuda_context_usable(context);

@@ -63,7 +63,7 @@ static void vcuda_bell_reclaim(struct vcuda_device *device)
 		clear_bit(bell - device->bells, device->bells_used);
 }
 
-/* Asked for only while a doorbell waits for space. */
+/* The callback is enabled only while a doorbell waits for space. */
 void vcuda_bell_callback(struct virtqueue *queue)
 {
 	struct vcuda_device *device = queue->vdev->priv;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files that hold what a worker has exported under a name: the host keeps it until the last of them is closed, in
- * whatever process that is. Each file has told the host of itself, and tells it of its end. After a reset the host has
- * forgotten the names, and the file holds nothing.
+ * Files that hold an object that a worker has exported under a name. The host keeps the object until the last file is
+ * closed, in any process. Each file sends HOLD, and DROP at its end. After a reset the host has forgotten the names,
+ * and the files hold nothing.
  *
  * The contents are the library's, for the library of the process that gets the file: 64 bytes to be read.
  */
@@ -70,7 +70,7 @@ static struct vcuda_call *vcuda_export_call(struct vcuda_context *context, u32 t
 	return call;
 }
 
-/* In a work. An export that the host holds for a waiter that has left must be dropped; a refused one must not. */
+/* In a work. If the waiter has left, an object that the host holds is dropped; after a refusal there is none. */
 static void vcuda_export_answered(struct vcuda_call *call)
 {
 	struct vcuda_export *export = call->owner;
@@ -82,7 +82,7 @@ static void vcuda_export_answered(struct vcuda_call *call)
 		vcuda_export_free(export, !call->status);
 }
 
-/* The host's answer. *left: there is none (-EINTR: killed, -ETIMEDOUT), and the export is the answer's. */
+/* Waits for the host's answer. *left: none came (-EINTR: killed, -ETIMEDOUT), and the answer will end the export. */
 static int vcuda_export_wait(struct vcuda_export *export, bool *left)
 {
 	long rest = wait_for_completion_killable_timeout(&export->answered, VCUDA_HOLD_TIMEOUT);
@@ -111,7 +111,7 @@ static int vcuda_export_hold(struct vcuda_context *context, const struct vcuda_h
 	return vcuda_export_wait(export, left);
 }
 
-/* Or an error. */
+/* Returns the export, or an ERR_PTR(). */
 static struct vcuda_export *vcuda_export_new(struct vcuda_context *context, const struct vcuda_hold *args)
 {
 	struct vcuda_export *export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
@@ -134,7 +134,7 @@ free:
 	return ERR_PTR(status);
 }
 
-/* The file, or an error. Requests stay in order: a DROP does not overtake its HOLD. */
+/* Returns the file, or an ERR_PTR(). Requests stay in order: a DROP does not overtake its HOLD. */
 static struct file *vcuda_export_file(struct vcuda_context *context, const struct vcuda_hold *args)
 {
 	struct vcuda_export *export = vcuda_export_new(context, args);

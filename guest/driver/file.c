@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/vcuda. Arguments from user space are copied once, and checked here or in the function that gets them. */
+/* /dev/vcuda. Data from user space is copied once, and checked here or in the function that gets it. */
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>

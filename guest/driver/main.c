@@ -134,9 +134,9 @@ static int vcuda_takes_pages(struct device *dev, void *unused)
 }
 
 /*
- * The host's device keeps to the pages that it found when the RAM was registered. Memory that a balloon or virtio-mem
- * gave to the host and took back has other pages since then: copies would reach the old ones. So not with such a
- * device, which may be plugged in at any time, nor once one was seen. Called by files, whose device may be unplugged
+ * The host's GPU uses the pages that the RAM had when it was registered. Memory that a balloon or virtio-mem device
+ * gave to the host and took back has new pages: direct copies would reach the old ones. So a VM that has, or had, such
+ * a device makes no direct copies; one may be plugged in at any time. Called by files, whose device may be unplugged
  * meanwhile.
  */
 bool vcuda_device_offers_direct(struct vcuda_device *device)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ranges: parts of the process that are pinned, and mirrored by its worker or noted there as direct: to be copied from
- * and to in their place. The same rules hold for both.
+ * Ranges: parts of the process's memory that are pinned. The worker mirrors a range, or notes it as direct: copied from
+ * and to in place. The same rules hold for both.
  *
  * A range is in the context's tree from before its first page is pinned, so that no two overlap, until its last page
- * is released. The call that moved it out of READY (or never let it get there) owns it; the lock guards only the tree
- * and the state. A range whose UNMAP was not confirmed stays in the tree until the context's DESTROY is, and no call
- * works on the tree.
+ * is released. The call that moved a range out of READY, or has not yet made it READY, owns the range. The lock guards
+ * only the tree and the state. A range whose UNMAP was not confirmed stays in the tree until the context's DESTROY is
+ * confirmed and no call works on the tree.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -95,10 +95,10 @@ static int vcuda_range_grow(struct vcuda_range *range)
 	return 0;
 }
 
-/* A direct range is looked at once so much of it is pinned, and at its end. */
+/* After so many pinned pages, and at its end, a direct range is checked for short runs. */
 #define VCUDA_DIRECT_LOOK (2ul << (20 - PAGE_SHIFT))
 
-/* Short runs are copied faster by a processor. */
+/* A processor copies short runs faster. */
 static int vcuda_range_worth(const struct vcuda_range *range)
 {
 	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
@@ -133,9 +133,9 @@ static int vcuda_range_append(struct vcuda_range *range, struct page *page)
 }
 
 /*
- * A pin for long gives a process pages of its own in place of those of a file that it has mapped privately, or that it
- * shares since it forked: all of a large file would become memory that cannot be freed. A direct copy is short, and
- * a process that writes meanwhile may have other pages then.
+ * A long-term pin breaks copy-on-write: a process gets its own pages in place of those of a privately mapped file, or
+ * of pages shared since a fork. All of a large file would become memory that cannot be reclaimed. A direct copy is
+ * short, so it takes no long-term pin for reading; a process that writes meanwhile may get other pages.
  */
 static int vcuda_pin_pages(const struct vcuda_range *range, u64 start, unsigned int count, struct page **pages)
 {
@@ -407,7 +407,7 @@ int vcuda_unpin(struct vcuda_context *context, const struct vcuda_unpin *args)
 	return status;
 }
 
-/* After the host confirmed the context's end: no other call uses the tree any more. */
+/* After the host confirmed the context's end: no other thread uses the tree any more. */
 void vcuda_pin_release_all(struct vcuda_context *context)
 {
 	struct vcuda_range *range, *next;

@@ -67,7 +67,7 @@ int vcuda_share_describe(const struct vcuda_share *share, struct vcuda_call *cal
 	return status;
 }
 
-/* A forked child must not get it: the ring belongs to one process. */
+/* A forked child must not get the shared area: the ring belongs to one process. */
 int vcuda_share_map(const struct vcuda_share *share, struct vm_area_struct *vma)
 {
 	if (vma->vm_pgoff || !(vma->vm_flags & VM_SHARED))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR Apache-2.0 */
 /*
- * /dev/vcuda: what virtio-cuda.ko offers to the guest's libraries. Append-only.
+ * /dev/vcuda: the interface of virtio-cuda.ko for the guest's libraries. Append-only.
  *
  * One open file description with OPEN done is one context: one worker on the host. It belongs to the mm that opened it;
  * calls from another process (a forked child) fail with EPERM. All calls are thread-safe. Closing frees everything.
@@ -80,8 +80,8 @@ struct vcuda_process {
 };
 
 /*
- * Makes a file that holds what the context's worker has exported under `name`, until the last descriptor of it is
- * closed, in whatever process. `contents` can be read from the file. Errors: EINVAL, ENOENT (nothing has that name),
+ * Makes a file that holds the worker's object that was exported under `name`, until the last descriptor of the file is
+ * closed, in any process. `contents` can be read from the file. Errors: EINVAL, ENOENT (nothing has that name),
  * EDQUOT (the host's limit is reached, or the module's max_exports), EOPNOTSUPP (the host is older), EMFILE, ENFILE,
  * ENOMEM, EPIPE, ENODEV, EINTR, ETIMEDOUT.
  */

@@ -46,7 +46,7 @@ struct vcuda_limits {
 	u32 max_contexts;
 	u32 page_shift;
 	u64 max_mapping_bytes;
-	bool direct;			/* pages may be copied from and to where they lie */
+	bool direct;			/* pages may be copied from and to in place */
 };
 
 struct vcuda_device {
@@ -56,7 +56,7 @@ struct vcuda_device {
 	struct miscdevice misc;
 	struct notifier_block reboot;
 	struct vcuda_limits limits;
-	bool had_balloon;		/* set for good */
+	bool had_balloon;		/* never cleared */
 
 	/* Guards the queues, `live`, `generation` and the lists of calls; taken in interrupts. */
 	spinlock_t lock;
@@ -122,7 +122,7 @@ struct vcuda_context {
 	struct mutex lock;		/* all below but share; never held while waiting for the host */
 	enum vcuda_context_state state;
 	bool end_wanted;		/* ended while OPENING */
-	bool confirmed;			/* the host has nothing of it any more */
+	bool confirmed;			/* the host has nothing of the context any more */
 	unsigned int active;		/* calls that work on the ranges */
 	struct rb_root ranges;
 	struct vcuda_share share;

@@ -106,7 +106,7 @@ int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(vo
 	return __register_atfork(prepare, parent, child, __dso_handle);
 }
 
-/* Since 2.38 glibc's headers have these read numbers by C23, whose only difference is "0b" before binary ones. */
+/* Since 2.38 glibc's headers use these to read numbers by C23. The only difference is "0b" before binary numbers. */
 long __isoc23_strtol(const char *text, char **end, int base)
 {
 	return old_strtol(text, end, base);

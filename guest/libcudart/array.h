@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For arrays, their copies and textures: channel descriptors, and the driver's handles of arrays. */
+/* Shared by arrays, their copies and textures: channel descriptors, and the driver's handles of arrays. */
 #ifndef CUDART_ARRAY_H
 #define CUDART_ARRAY_H
 
@@ -19,7 +19,7 @@ static inline CUmipmappedArray cudart_mipmapped(cudaMipmappedArray_const_t array
 cudaError_t cudart_format(const struct cudaChannelFormatDesc *desc, CUarray_format *format, unsigned int *channels);
 cudaError_t cudart_channel_desc(CUarray_format format, unsigned int channels, struct cudaChannelFormatDesc *desc);
 
-/* The descriptor that an array was made with, and the bytes of an element. */
+/* The descriptor with which an array was made, and the bytes of an element. */
 cudaError_t cudart_array_info(cudaArray_const_t array, CUDA_ARRAY3D_DESCRIPTOR *descriptor, size_t *element);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs that make the common objects a library (libcudart, libcublas, libcublasLt) of one version: its version script, the names it gives to the forms of
-functions that its programs know, and its number.
+"""Writes the files that turn the common objects into one version of a library (libcudart, libcublas, libcublasLt): the version script,
+the names under which the version exports forms of functions, and the version's number.
 
 usage: exports.py LIBRARY names.txt VERSION NUMBER library.map forms.args library.c     VERSION: as in libcudart.so.VERSION
 """
@@ -17,7 +17,7 @@ def order(version):
 
 
 def form_in(version, specs, where):
-    """The function of a name in a library ("": the one of that name), or None where the library lacks the name."""
+    """The function that a name means in a library ("": the one of that name), or None where the library lacks the name."""
     if not specs:
         return ""
     for spec in specs:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries of kernels: attributes, names, parameters, occupancy. */
+/* Queries about kernels: attributes, names, parameters, occupancy. */
 #include <string.h>
 
 #include "launch.h"

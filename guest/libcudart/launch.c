@@ -6,7 +6,7 @@
 #include "launch.h"
 #include "register.h"
 
-/* Launches whose arguments contain further launches nest; no program nests deeper. */
+/* Launches nest if their arguments contain further launches. No program is expected to nest more deeply. */
 #define PUSHED_MAX 32
 
 static _Thread_local struct {
@@ -24,7 +24,7 @@ cudaError_t cudart_launch(CUfunction function, const struct launch *launch, void
 					    launch->stream, args, extra));
 }
 
-/* The compiler's code for `<<<...>>>`: push, evaluate the arguments, and in the kernel's host stub pop and launch. */
+/* `<<<...>>>` compiles to: push, evaluate the arguments, and in the kernel's host stub pop and launch. */
 CUDART_API unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
 	if (pushed.count == PUSHED_MAX)

@@ -261,7 +261,7 @@ CUDART_API char __cudaInitModule(void **handle)
 	return !error;
 }
 
-/* Closing a shared library reports no error, and a capture elsewhere does not fail by it. */
+/* Relaxed, so that a capture elsewhere does not refuse the unload: closing a shared library reports no error. */
 static void unload(CUlibrary library)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations that the files of the runtime library share. The library keeps little state of its own: the thread's
- * device, last error and launch configurations, the primary contexts it has retained, and what programs register about
- * their device code (register.h).
+ * The common header of the runtime library. The library keeps little state of its own: the thread's device, last error
+ * and launch configurations, the primary contexts it has retained, and the registry of device code (register.h).
  *
  * Nothing happens before the first call that needs the driver. All state is static and never destroyed: programs call
  * in from destructors that run after any of ours could.
@@ -23,7 +22,7 @@
 
 /*
  * Remembers `error` as the thread's last error, unless it is success or cudaErrorNotReady, which is an answer and not
- * an error. Returns it as a program of this library knows it (old.h): for the program, not for further decisions.
+ * an error. Returns the program's number of the error (error-number.h): for the program, not for further decisions.
  */
 cudaError_t cudart_record(cudaError_t error);
 
@@ -68,7 +67,7 @@ cudaError_t cudart_reset(void);
 /* cudaErrorInvalidDevice unless 0 <= device < count. */
 cudaError_t cudart_check_device(int device);
 
-/* ---- what the forms of calls for older toolkits share with today's (old.h) ---- */
+/* ---- shared with the forms of calls for older toolkits (old/) ---- */
 
 cudaError_t cudart_pointer_attributes(struct cudaPointerAttributes *attributes, const void *pointer); /* memory.c */
 cudaError_t cudart_function_attributes(struct cudaFuncAttributes *attributes, const void *host);      /* function.c */

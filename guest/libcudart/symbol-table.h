@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols by their host address in the program. Safe to call from any thread. */
+/* Symbols, by their host address in the program. Thread-safe. */
 #ifndef CUDART_SYMBOL_TABLE_H
 #define CUDART_SYMBOL_TABLE_H
 
@@ -32,7 +32,7 @@ struct symbol {
 /* NULL if there is none. Symbols live until their fatbin is unregistered, when no thread may use them any more. */
 struct symbol *symbol_find(const void *host);
 
-/* Takes the place of an older symbol at the same address. false: no memory. */
+/* Adds a symbol, which replaces an older one at the same address. False: no memory. */
 bool symbol_insert(struct symbol *symbol);
 
 void symbol_remove(struct symbol *symbol);

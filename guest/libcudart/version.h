@@ -7,7 +7,7 @@
 #ifndef CUDART_VERSION_H
 #define CUDART_VERSION_H
 
-/* The library's version: 12090 and the like. Generated. */
+/* The version of the library, such as 12090. Generated. */
 extern const int cudart_version;
 
 #endif

@@ -26,7 +26,7 @@ struct client {
 	complete_function complete;
 };
 
-/* A buffer of a client, to which it goes back. */
+/* A buffer of a client, which goes back to the client. */
 struct buffer {
 	uint8_t *data;
 	size_t size, used, most, count;

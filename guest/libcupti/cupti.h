@@ -28,13 +28,13 @@ const struct vcuda_profile_table *cupti_recorder_attached(void);
 /* The recorder, to which the library need not be attached. NULL: there is none. */
 const struct vcuda_profile_table *cupti_recorder_find(void);
 
-/* The recorder tells what kinds and callbacks want now. */
+/* Has the recorder watch the events that the active kinds and callbacks need. */
 void cupti_recorder_watch(void);
 
 /* Notes `result` for cuptiGetLastError(), and returns it. */
 cupti_result cupti_done(cupti_result result);
 
-/* The calling thread is in so many functions of the client that give or take a buffer. */
+/* How many functions of the client, which give or take a buffer, the calling thread is in. */
 extern _Thread_local unsigned int cupti_in_client;
 
 /* ---- names.c ---- */
@@ -154,7 +154,7 @@ void cupti_pieces_add(const struct vcuda_profile_work *work, uint64_t node);
 /* The call with the number `copy` has ended, and has `all` such parts. */
 void cupti_pieces_end(uint32_t copy, uint32_t all);
 
-/* Records pieces that are not complete as they are. */
+/* Records the sums that are not complete as they are. */
 void cupti_pieces_flush(void);
 void cupti_pieces_forget(void);
 

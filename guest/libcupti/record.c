@@ -17,7 +17,7 @@ static bool is_wanted(uint64_t wanted, uint32_t kind)
 
 #define MOST_SEEN 256u
 
-/* The objects that have records already; by number, those of contexts plus 1 << 16. */
+/* The numbers of devices, and of contexts plus 1 << 16, that have records already. */
 static struct {
 	pthread_mutex_t lock;
 	uint32_t all[MOST_SEEN];

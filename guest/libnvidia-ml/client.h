@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session of this library's own, beside that of CUDA in the same process: asking must neither initialise CUDA there,
- * nor be lost with it, and a forked child may ask again. Its worker makes no context.
+ * The session of this library, separate from that of CUDA in the same process. A query neither initialises CUDA nor
+ * fails with it, and a forked child may ask again. The session's worker makes no context.
  *
  * Thread-safe; one call at a time. All return 0 or -errno: -ENOENT: no transport; -EPIPE: the worker is gone.
  */
@@ -23,7 +23,7 @@ struct nvml_host {
 	vcuda_device_info devices[NVML_DEVICES];
 };
 
-/* Connects, or comes back to what is connected. */
+/* Connects, or keeps the existing connection. */
 int nvml_client_open(void);
 void nvml_client_close(void);
 

@@ -59,7 +59,7 @@ static nvmlReturn_t put_attribute(nvmlDevice_t device, CUdevice_attribute a, uns
 	return NVML_SUCCESS;
 }
 
-/* Answers that are the same for every device of a guest. */
+/* A value that is the same for all devices of a guest. */
 static nvmlReturn_t put_constant(nvmlDevice_t device, unsigned int constant, unsigned int *value)
 {
 	int index;
@@ -290,7 +290,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsig
 	return put_constant(device, 0, mode);
 }
 
-/* The host splits devices; a guest sees a part as a device. */
+/* A GPU is split on the host only; a guest sees the part as a device. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
 	nvmlReturn_t result = put_constant(device, 0, current);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations that the files of the library share. */
+/* The common header of libnvidia-ml: the library's state, the host's figures, and results. */
 #ifndef NVML_INTERNAL_H
 #define NVML_INTERNAL_H
 
@@ -29,14 +29,14 @@ nvmlDevice_t nvml_handle(int index);
 nvmlReturn_t nvml_figure(int index, unsigned int figure, const uint32_t arguments[VCUDA_FIGURE_ARGUMENTS],
 			 uint64_t values[VCUDA_FIGURE_VALUES]);
 
-/* NVML_ERROR_INSUFFICIENT_SIZE where it does not fit with its end. */
+/* NVML_ERROR_INSUFFICIENT_SIZE where the text does not fit with its NUL. */
 nvmlReturn_t nvml_put_text(char *to, unsigned int room, const char *text);
 
 nvmlReturn_t nvml_error_of(int err);
 
 /*
- * The result of a function that is not implemented. With VCUDA_VERBOSE a line names it, the first time, of which `said`
- * is the function's own note.
+ * The result of a function that is not implemented. With VCUDA_VERBOSE a line names it, the first time, of which `said` is
+ * the function's own note.
  */
 int nvml_refuse(const char *name, atomic_flag *said);
 

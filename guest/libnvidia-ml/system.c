@@ -112,7 +112,7 @@ NVML_EXPORT nvmlReturn_t nvmlShutdown(void)
 
 /* ---- versions ---- */
 
-/* A host of a software GPU has no driver: the version of virtio-cuda takes its place. */
+/* The host of a software GPU has no driver: the version of virtio-cuda replaces the driver's. */
 static const char *driver_version(void)
 {
 	const char *driver = nvml_client_host()->system.driver_version;

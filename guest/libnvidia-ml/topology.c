@@ -70,7 +70,7 @@ static bool is_level(unsigned int level)
 	return level <= NVML_TOPOLOGY_SYSTEM && level % 10 == 0;
 }
 
-/* The devices at this level, and none that is nearer. *room 0 asks for their number. */
+/* The devices at exactly this level. *room 0 asks for their number. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, unsigned int level, unsigned int *room,
 							  nvmlDevice_t *devices)
 {

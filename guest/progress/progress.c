@@ -129,7 +129,7 @@ static void erase(void)
 	is_shown = false;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void look(uint32_t number, uint32_t done, const char *name)
 {
 	uint64_t now = vcuda_now_ns(), passed = now - state.seen_ns;

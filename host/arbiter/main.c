@@ -111,7 +111,7 @@ static void remove_peer(unsigned int i)
 	peers[i] = peers[--peer_count];
 }
 
-/* The peer's vcudad may come again: the memory of its VM does not become free by the loss. */
+/* The peer's vcudad has closed its connection and may connect again: the memory of its VM still counts. */
 static void lose_peer(unsigned int i)
 {
 	struct peer *peer = peers[i];
@@ -146,7 +146,7 @@ static uint64_t forget_lost(void)
 	return next;
 }
 
-/* The process has come again. The next forget_lost() removes the rest. */
+/* The process has registered again: its lost peers give up their memory, and the next forget_lost() removes them. */
 static void forget_process(pid_t process)
 {
 	for (unsigned int i = 0; process && i < peer_count; i++) {
@@ -248,7 +248,7 @@ static uint64_t step(void)
 	return next_of_memory < next ? next_of_memory : next;
 }
 
-/* False: there is no peer. */
+/* False: no VM is connected, and none has connected within ALONE_NS. */
 static bool wait_for_messages(struct pollfd *fds, uint64_t until)
 {
 	uint64_t now = vcuda_now_ns(), ns = !peer_count ? ALONE_NS : until > now ? until - now : 0;

@@ -286,7 +286,7 @@ static bool any_is_lost(const struct memory *memory)
  */
 static uint64_t end_excess(struct memory *memory, uint64_t now)
 {
-	/* A lost VM's memory may be counted twice while it comes again. */
+	/* A lost VM that registers again may be counted twice meanwhile. */
 	if (any_is_lost(memory))
 		return UINT64_MAX;
 	while (count_holders(memory) > 1 && used(memory) - going_out(memory) > memory_capacity(memory)) {
@@ -438,7 +438,7 @@ void memory_went_out(struct memory_vm *vm, uint64_t bytes, uint64_t took)
 
 void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now)
 {
-	/* The VM has not read yet that it must go out. */
+	/* A VM that has been told to go out may not have read that yet. */
 	if (vm->state != MEMORY_GOING_OUT)
 		vm->state = MEMORY_IN;
 	vm->in_ns = move_ns(vm, took);
@@ -459,7 +459,7 @@ void memory_lose(struct memory_vm *vm)
 	vm->capacity = UINT64_MAX;
 	vm->minimum = vm->want = vm->order = vm->held_until = 0;
 	vm->waits = false;
-	/* The VM's memory is in use, and it cannot be told to go. */
+	/* The VM's memory is in use, and the VM cannot be told to go out. */
 	vm->state = MEMORY_COMING_IN;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which VMs have their device memory on the device, where the VMs together may have more than there is.
+ * Decides which VMs have their memory on the device, where all VMs together may have more memory than the device.
  *
  * A VM is in or out as a whole. A VM that is in has a grant. No grant is made by which the grants of all VMs that are
  * not out exceed the capacity, but for a VM that has the device alone. They may exceed it when VMs register or when a
@@ -41,7 +41,7 @@
 #define MEMORY_LEAST_LEASE_NS 2000000000ull
 #define MEMORY_MOST_LEASE_NS 600000000000ull
 
-/* No way out or in counts as longer than this, and so much more for each byte. */
+/* The longest time of a way out or in that counts: this, and MEMORY_MOVE_NS for each byte. */
 #define MEMORY_MOVE_LEAST_NS 10000000000ull
 #define MEMORY_MOVE_NS 20ull
 
@@ -54,7 +54,7 @@
 /* A VM that could not go out is not chosen for so long. */
 #define MEMORY_HELD_NS 30000000000ull
 
-/* In the beginning nothing is decided for so long: all VMs that there are must have said what they have. */
+/* After the start nothing is decided for so long: all VMs must have reported their memory. */
 #define MEMORY_SETTLE_NS 1000000000ull
 
 enum memory_state { MEMORY_IN, MEMORY_GOING_OUT, MEMORY_OUT, MEMORY_COMING_IN };
@@ -109,8 +109,8 @@ void memory_want(struct memory *memory, struct memory_vm *vm, uint64_t bytes, ui
 void memory_have(struct memory_vm *vm, uint64_t bytes);
 
 /*
- * Also without a word before: a VM may go out by itself, and may come in by itself. `took`: how long it took. `bytes`:
- * what it has elsewhere, of which a return is never refused. Said again if that has become more.
+ * The VM has gone out or come in, which a VM may also do by itself. `took`: the time of the move in ns. `bytes`: its
+ * memory elsewhere, whose return is never refused. Called again if these have become more.
  */
 void memory_went_out(struct memory_vm *vm, uint64_t bytes, uint64_t took);
 void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now);
@@ -119,12 +119,12 @@ void memory_came_in(struct memory_vm *vm, uint64_t took, uint64_t now);
 void memory_failed(struct memory_vm *vm, uint64_t now);
 
 /*
- * Nothing is known any more of a VM that is not out. It may be there still: until memory_remove() its memory counts. It
- * is told nothing.
+ * The connection to a VM that is not out is lost. The VM may still run: until memory_remove() its memory counts. It
+ * gets no messages.
  */
 void memory_lose(struct memory_vm *vm);
 
-/* Does what is due. Returns when it is to be called again at the latest; UINT64_MAX: not before another call. */
+/* Acts on all that is due. Returns the latest time of the next call; UINT64_MAX: not before another call. */
 uint64_t memory_step(struct memory *memory, uint64_t now);
 
 /* The smallest capacity of all VMs; UINT64_MAX: there is no VM. */

@@ -99,7 +99,7 @@ static void open_all(struct turns *turns, uint64_t now)
 
 	turns->exclusive = false;
 	turns->holder = NULL;
-	/* The holder may run already, and learns that this is no turn any more. */
+	/* The holder may run already: tell it that it runs without a turn from now on. */
 	if (holder)
 		turns->tell(holder, true, holder->turn);
 	vcuda_list_for_each (entry, &turns->vms) {
@@ -193,7 +193,7 @@ static void earn(const struct turns *turns, struct turns_vm *vm, uint64_t shares
 		vm->credit = most;
 }
 
-/* The rest of the VM's turn is not lost: no other VM has had one meanwhile. */
+/* True: the VM keeps the rest of its turn, since no other VM has had a turn meanwhile. */
 static bool goes_on(const struct turns_vm *vm)
 {
 	return vm->rests && vm->credit >= (int64_t)TURNS_LEAST_NS;

@@ -3,13 +3,12 @@
  * Decides which VM may run work on the device, and for how long: weighted turns with deficits.
  *
  * While at most one VM has work, all may run. Otherwise one VM runs at a time, until no two have had work for
- * TURNS_LINGER quanta: bursts of work are no way around the turns. In each round a VM earns its part of the
- * quantum, and its turn is as long as its credit. The time from the begin of a turn until nothing of the VM runs any
- * more, while another VM waits, is taken off the credit, which carries over: a kernel that does not end with the turn
- * is paid back. Running work cannot be taken off the device, so the next turn begins when no work of the last VM runs,
- * or when that has taken TURNS_DRAIN quanta: then both are on the device, and each is charged its part of the time.
- * Running work may itself wait for work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN
- * quanta.
+ * TURNS_LINGER quanta: bursts of work are no way around the turns. In each round a VM earns its part of the quantum,
+ * and its turn is as long as its credit. The time from the begin of a turn until nothing of the VM runs any more, while
+ * another VM waits, is taken off the credit, which carries over: a kernel that does not end with the turn is paid back.
+ * A running kernel cannot be preempted. So the next turn begins when nothing of the last VM runs, or after TURNS_DRAIN
+ * quanta: then both are on the device, and each is charged its part of the time. A running kernel may itself wait for
+ * work that has not begun. So a VM that is overdue has a short turn every TURNS_AGAIN quanta.
  *
  * A VM that pauses in its turn goes on with it, unless another one has had a turn meanwhile. A VM that owes time does
  * not take the device in such a pause (TURNS_PAUSE); while nothing is on the device, time pays what is owed.
@@ -92,7 +91,7 @@ void turns_drained(struct turns *turns, struct turns_vm *vm, uint32_t turn, uint
 /* How many VMs have work on the device that did not end with their turns. */
 unsigned int turns_overdue(const struct turns *turns);
 
-/* Does what is due. Returns when it is to be called again at the latest; UINT64_MAX: not before another call. */
+/* Acts on all that is due. Returns the latest time of the next call; UINT64_MAX: not before another call. */
 uint64_t turns_step(struct turns *turns, uint64_t now);
 
 #endif

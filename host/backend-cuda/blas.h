@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The cuda back end's BLAS, by the host's cuBLAS. Errors are those of the driver. */
 #ifndef VCUDA_CUDA_BLAS_H
 #define VCUDA_CUDA_BLAS_H
 
 #include "protocol/backend.h"
 
-/* What cuBLAS and cuBLASLt return: their numbers. */
+/* The status codes of cuBLAS and cuBLASLt. */
 enum {
 	CUBLAS_STATUS_SUCCESS = 0,
 	CUBLAS_STATUS_NOT_INITIALIZED = 1,
@@ -14,13 +15,13 @@ enum {
 	CUBLAS_STATUS_NOT_SUPPORTED = 15,
 };
 
-/* The driver's error for one. */
+/* The driver's error for a status code. */
 CUresult backend_blas_result(int status);
 
 /* BLAS by the host's own cuBLAS, which is opened when a guest first asks. */
 void backend_blas_init(struct vcuda_backend_ops *ops);
 
-/* The context, which is current, ends: the handles in it that nobody uses go. */
+/* Before the current context ends: destroys its unused handles. */
 void backend_blas_forget(CUcontext context);
 
 #endif

@@ -44,10 +44,10 @@ void backend_charge_give(unsigned int gpu, uint64_t bytes);
 /* A charge that is in no table yet, with so many bytes taken. NULL: refused, or no memory. */
 struct backend_charge *backend_charge_new(enum backend_charge_kind kind, unsigned int gpu, uint64_t bytes);
 
-/* Makes it so many bytes in all. False: the meter refuses. */
+/* Sets the charge to `bytes` in all. False: the meter refuses. */
 bool backend_charge_resize(struct backend_charge *charge, uint64_t bytes);
 
-/* Gives its bytes back. It is in no table. */
+/* Gives the bytes of a charge that is in no table back, and frees it. */
 void backend_charge_free(struct backend_charge *charge);
 
 void backend_charge_add(struct backend_charge *charge, uint64_t object);
@@ -58,7 +58,10 @@ struct backend_charge *backend_charge_remove(enum backend_charge_kind kind, uint
 /* The same for one with an object in [start, start + bytes). Looks at all. */
 struct backend_charge *backend_charge_remove_in(enum backend_charge_kind kind, uint64_t start, uint64_t bytes);
 
-/* The object's charge, which stays. Its handle is in use, so that nobody removes it meanwhile. */
+/*
+ * The object's charge, which stays in the table. The caller uses the object's handle, so no other thread removes the
+ * charge.
+ */
 struct backend_charge *backend_charge_find(enum backend_charge_kind kind, uint64_t object);
 
 /* Ends all charges of a context. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A pool of library handles (cuBLAS, cuBLASLt), one context each. Thread-safe. */
 #ifndef VCUDA_CUDA_HANDLES_H
 #define VCUDA_CUDA_HANDLES_H
 
@@ -10,15 +11,15 @@
 struct backend_handle {
 	void *handle;
 	CUcontext context;
-	uint64_t id; /* of the context: another may come to lie at its address */
+	uint64_t id; /* of the context: a later context may have the same address */
 	struct backend_handle *next;
-	/* What the handle was told last, if its user says so; not set in a new one. */
+	/* The handle's last settings, noted by its user; not set in a new handle. */
 	CUstream stream;
 	uint32_t flags;
 	bool set;
 };
 
-/* Those of a library that nobody uses, kept for the next call in the same context. */
+/* The unused handles of a library, kept for the next call in the same context. */
 struct backend_handles {
 	const char *create_name;
 	int (*create)(void **handle); /* both return CUBLAS_STATUS_* */
@@ -37,7 +38,7 @@ void backend_handles_init(const struct vcuda_backend_ops *ops, void *driver);
 CUresult backend_handles_take(struct backend_handles *from, struct backend_handle **h);
 void backend_handles_put(struct backend_handles *to, struct backend_handle *h);
 
-/* The context, which is current, ends: its handles that nobody uses go. */
+/* Before the current context ends: destroys its unused handles. */
 void backend_handles_forget(struct backend_handles *of, CUcontext context);
 
 #endif

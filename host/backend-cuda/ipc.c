@@ -19,7 +19,7 @@ _Static_assert(sizeof(CUipcMemHandle) == sizeof(struct vcuda_share_handle) &&
 _Static_assert(sizeof(CUipcEventHandle) == VCUDA_SHARE_NOTE_BYTES, "CUDA says how large handles are");
 _Static_assert(sizeof(CUmemPoolPtrExportData) == VCUDA_SHARE_NOTE_BYTES, "CUDA says how large they are");
 
-/* What others were offered. It is known by the driver's name for it: an address, or a handle. */
+/* An exported object, found by the driver's name for it: an address or a handle. */
 struct export
 {
 	enum vcuda_share_kind kind;
@@ -137,7 +137,7 @@ static CUresult offer(const struct vcuda_share_kept *what, uint64_t object, void
 	return result;
 }
 
-/* What the guest's handle stands for: a note, or a descriptor. */
+/* Takes the note or the descriptor that the guest's handle refers to. */
 static CUresult take(const void *handle, enum vcuda_share_kind kind, void *note, int *fd)
 {
 	struct vcuda_share_handle h;
@@ -385,7 +385,7 @@ static CUresult provide_pool(CUdeviceptr address, struct vcuda_share_handle *han
 	return above->cuMemPoolExportToShareableHandle(handle, pool, CU_MEM_HANDLE_TYPE_FABRIC, 0);
 }
 
-/* What is exported of a pool is held by the pool's descriptors. */
+/* The pool's descriptors hold each pointer that is exported from the pool. */
 static CUresult export_pointer(void *shared, CUdeviceptr address)
 {
 	CUmemPoolPtrExportData note;

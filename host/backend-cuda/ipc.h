@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory, events and pools of several processes. The driver's own handles open in whatever process of the host knows or
- * guesses them, so no guest is ever given one, nor is one of a guest's given to the driver: a guest has handles of
- * common/share.h, behind which the workers of that guest alone get the driver's. The driver's descriptors of mapped
- * memory and pools go to the guest's keeper, and its notes of pools' memory with them: a descriptor of the driver's
- * keeps the memory in whatever process it is open.
+ * Memory, events and pools of several processes. Any process of the host that knows or guesses a driver's handle can
+ * open it. So a guest never gets one, and the driver never gets a guest's: a guest has handles of common/share.h, for
+ * which only the workers of that guest get the driver's handles. The driver's descriptors of mapped memory and pools go
+ * to the guest's keeper, with its notes of pools' memory: an open descriptor of the driver's keeps the memory, in any
+ * process.
  */
 #ifndef VCUDA_CUDA_IPC_H
 #define VCUDA_CUDA_IPC_H
@@ -23,7 +23,7 @@ CUresult backend_share_export(void *shared, uint64_t handle, unsigned int gpu, u
 /* The same for a pool, whose cost changes. */
 CUresult backend_share_export_pool(void *shared, CUmemoryPool pool, unsigned int gpu, uint64_t bytes, uint64_t flags);
 
-/* Of a pool that is not exported, nothing happens. */
+/* The exported pool costs `bytes` from now on. Does nothing for a pool that is not exported. */
 void backend_share_resize_pool(CUmemoryPool pool, uint64_t bytes);
 
 CUresult backend_share_import(uint64_t *handle, void *shared, uint64_t *bytes, uint64_t *exported);
@@ -31,7 +31,7 @@ CUresult backend_share_import(uint64_t *handle, void *shared, uint64_t *bytes, u
 /* Whether this process has given memory or events to another one, has had some of another one's, or has a peer. */
 bool backend_has_shared(void);
 
-/* Puts that between the worker and the driver's functions in `ops`, which stay NULL where the driver lacks them. */
+/* Replaces the driver's functions in `ops` by those of this part; functions that the driver lacks stay NULL. */
 void backend_share(struct vcuda_backend_ops *ops);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's driver gives a GPU a kernel in less time when it stands in a graph: to say of a graph of one, which was
- * instantiated before, with what it is launched next, and to launch it, takes 2.1 to 2.6 us where cuLaunchKernel()
- * takes 3.8 to 4.3, and a wait for it ends 2 us earlier (H100, driver 580; doc/measured.md). What a launch was given is
- * copied when the graph is launched, so that it can be given the next one's at once; a stream takes as many of them as
- * of launches. So each kernel has such a graph in each stream where it is launched often. One graph for all of a stream
- * would be slower than launches are: a node that gets another kernel takes longer.
+ * NVIDIA's driver submits a kernel in less time from a graph. Setting the parameters of an instantiated graph of one
+ * kernel and launching the graph takes 2.1 to 2.6 us; cuLaunchKernel() takes 3.8 to 4.3. A wait for the kernel ends 2
+ * us earlier (H100, driver 580; doc/measured.md). The driver copies the parameters at the graph's launch, so the next
+ * launch's can be set at once; a stream takes as many graphs as launches. So each kernel has such a graph in each
+ * stream where it is launched often. One graph for a whole stream would be slower than launches: setting another kernel
+ * in a node takes longer.
  *
  * Not for kernels with clusters of their own, whose shape a node keeps, nor in streams with a priority, which a node
- * does not take from its stream. What the graph does not take is launched as ever, and has that launch's error.
+ * does not take from its stream. A launch that the graph refuses goes through cuLaunchKernel(), and has its error.
  */
 #include "launch.h"
 
@@ -30,7 +30,7 @@
 
 struct cached_launch {
 	pthread_mutex_t lock;
-	CUcontext context; /* NULL: nobody has this place */
+	CUcontext context; /* NULL: the entry is free */
 	_Atomic(CUstream) stream; /* changes under the lock */
 	CUfunction function;
 	unsigned int launches;
@@ -135,7 +135,7 @@ static struct cached_launch *enter(CUcontext context, CUstream stream, CUfunctio
 	return NULL;
 }
 
-/* What cannot be launched is not counted: a graph of it could do what a launch must not. */
+/* After a launch that failed: counts from 0 again, since a graph of it could do what a launch must not. */
 static void start_again(struct cached_launch *k, CUcontext context, CUstream stream, CUfunction f)
 {
 	if (enter(context, stream, f) != k)

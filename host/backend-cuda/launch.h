@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel launches of the cuda back end through graphs of one kernel. */
 #ifndef VCUDA_CUDA_LAUNCH_H
 #define VCUDA_CUDA_LAUNCH_H
 
 #include "protocol/backend.h"
 
 /*
- * What is launched often in a stream has a graph of its own there, which is kept: cuLaunchKernel(), with its meaning
- * and errors, in less time. After the other parts of the back end that replace functions of `ops`.
+ * Replaces cuLaunchKernel() in `ops`, with the same meaning and errors: a kernel that is launched often in a stream
+ * gets a graph there, which is kept and takes less time. Call it after the other parts of the back end that replace
+ * functions of `ops`.
  */
 void backend_launch_init(struct vcuda_backend_ops *ops);
 
-/* Before a context ends, whichever that is: all graphs go, and come again where launches go on. */
+/* Before any context ends: destroys all graphs. Kernels that are still launched get new ones. */
 void backend_launch_forget(void);
 
 #endif

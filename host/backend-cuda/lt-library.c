@@ -199,7 +199,7 @@ int backend_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmu
 			       (int)m->d.type, s->id, algo);
 	if (!status && !are_sound(lt, algo, s))
 		return CUBLAS_STATUS_INVALID_VALUE;
-		/* What is not set is not told either: an older library does not know it. */
+		/* Attributes that are 0 are not set: an older library may not know them. */
 #define SET(number, type, member, standard)                                                                            \
 	if (!status && number != CUBLASLT_ALGO_CONFIG_ID && s->member)                                                 \
 		status = lt->algo_set(algo, number, &s->member, sizeof(type));

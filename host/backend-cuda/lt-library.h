@@ -47,14 +47,17 @@ struct lt_library {
 const struct lt_library *backend_lt_open(void);
 
 /*
- * What the library keeps of an algorithm, by its place. The library's own bytes never leave the worker, and none come
- * to it that it did not make.
+ * The library's bytes of each algorithm, in a table. These bytes never leave the worker, and the library gets only
+ * bytes that it made: guests name an algorithm by its place in the table.
  */
 
-/* The settings of it and, where there is room, a place; else 0. */
+/* The algorithm's settings and its new place; place 0 if the table is full. */
 struct vcuda_matmul_algo backend_lt_algo_add(const struct lt_library *lt, const cublasLtMatmulAlgo_t *algo);
 
-/* That of the place, if it has these settings, or one that is made of them. A status. */
+/*
+ * The algorithm at the place, if it has these settings; else one that is made of the settings. Returns a
+ * CUBLAS_STATUS_*.
+ */
 int backend_lt_find(const struct lt_library *lt, void *handle, const vcuda_matmul *m, cublasLtMatmulAlgo_t *algo);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by the host's cuBLASLt. What the guest has described is described to the library anew for each product: an
- * attribute that was left alone is not set.
+ * Products by the host's cuBLASLt. Each product makes new descriptors of the guest's description. An attribute that has
+ * its default value is not set.
  */
 #include "matmul.h"
 
@@ -48,7 +48,7 @@ struct described {
 	void *desc, *a, *b, *c, *d, *preference;
 };
 
-/* Of the structure `given`, each attribute that is not as it is by itself. */
+/* Sets each attribute of the structure `given` that differs from its default. */
 #define SET(number, type, member, standard)                                                                            \
 	if (!status && given->member != (type)(standard))                                                              \
 		status = set(object, number, &given->member, sizeof(type));

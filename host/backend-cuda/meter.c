@@ -134,7 +134,7 @@ static CUresult mem_free(CUdeviceptr p)
 	return result;
 }
 
-/* It may be this process's own, or its maker's row may end before it: it counts here as well. */
+/* Imported memory counts here as well: this process may have made it, or the maker's row may end before the import. */
 static CUresult ipc_open(CUdeviceptr *p, CUipcMemHandle handle, unsigned int flags)
 {
 	CUresult result = driver.cuIpcOpenMemHandle_v2(p, handle, flags);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's management library of the host, where the driver brought it: what the CUDA driver does not tell. */
+/* NVIDIA's management library of the host, if the driver has installed it: figures that the CUDA driver lacks. */
 #ifndef VCUDA_CUDA_NVML_H
 #define VCUDA_CUDA_NVML_H
 

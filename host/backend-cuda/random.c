@@ -13,7 +13,7 @@
 
 #define LIBRARY "libcurand.so.10"
 
-/* What cuRAND returns: its numbers. */
+/* The status codes of cuRAND. */
 enum {
 	SUCCESS = 0,
 	NOT_INITIALIZED = 101,
@@ -179,7 +179,7 @@ static void let_go(vcuda_generator g)
 	free(g);
 }
 
-/* What it was asked for may still be under way and use its memory. */
+/* Generation that is still running may use the generator's memory. */
 static CUresult destroy(vcuda_generator g)
 {
 	CUresult result = driver->cuCtxSynchronize();

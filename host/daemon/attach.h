@@ -6,8 +6,8 @@
 #include "device.h"
 
 /*
- * Extents as this context's worker knows them. Neighbours become one extent, and one mmap(). The number of extents, or
- * -ENXIO: memory that came after the worker.
+ * Translates the extents to those of this context's worker. Adjacent ones become one extent, and one mmap(). Returns
+ * the number of extents, or -ENXIO: the memory was added after the worker's start.
  */
 int daemon_extents_for_worker(const struct daemon_context *context, const struct daemon_parsed *p,
 			      struct vcuda_channel_extent *extents);

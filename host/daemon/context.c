@@ -127,8 +127,8 @@ static void kill_over(struct daemon_context *context, struct daemon_pending *pen
 }
 
 /*
- * Does not trust the worker: where it has a mapper, vcudad looks. The range of a mapping that was not reached may be
- * the worker's own, with files in it.
+ * The worker's word is not trusted: where it has a mapper, vcudad looks itself. The range of a mapping that was not
+ * reached may be the worker's own, with files in it.
  */
 static bool has_unmapped(const struct daemon_context *context, const struct daemon_mapping *mapping)
 {

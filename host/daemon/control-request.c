@@ -23,7 +23,7 @@ static char *next_word(char **rest)
 	return *word ? word : NULL;
 }
 
-/* Makes a text fit for the log. */
+/* Replaces control characters in a text for the log. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -161,7 +161,7 @@ static bool parse_guest(const char *word, uint64_t *guest, bool *is_all)
 	return daemon_parse_number(word, guest) && *guest <= UINT32_MAX;
 }
 
-/* The memory is free a moment later. */
+/* The keepers free the memory shortly after the answer. */
 static void handle_free(char *rest, unsigned int user, FILE *answer)
 {
 	const char *word = next_word(&rest);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket: only the operator of the host asks what vcudad serves, ends guest processes and
- * changes quotas. `vcuda vm` and `vcuda top` are its clients.
+ * The control socket: only the operator of the host asks what vcudad serves, ends guest processes and changes quotas.
+ * `vcuda vm` and `vcuda top` are its clients.
  *
  * A stream socket of mode 0600 whose peer must be vcudad's user or root. A connection has one request, one line of at
  * most DAEMON_CONTROL_REQUEST bytes with its newline; vcudad answers and closes. Requests:

@@ -16,7 +16,7 @@ struct daemon_owed;
 
 struct daemon_create_queue {
 	struct daemon_device *device;
-	struct vcuda_list waiting; /* each is owed to a chain of the control queue, so that they are not too many */
+	struct vcuda_list waiting; /* each holds a chain of the control queue, which limits their number */
 	struct daemon_timer timer; /* until the turn of the first one */
 	struct daemon_connection_rate rate;
 };
@@ -30,7 +30,7 @@ int daemon_create_queue_add(struct daemon_create_queue *queue, const struct daem
 /* Answers -ENODEV to all that wait: their device stops, or has a new driver. */
 void daemon_create_queue_refuse(struct daemon_create_queue *queue);
 
-/* The VM is gone, and with it all that waits. */
+/* The VM is gone: drops all waiting requests. */
 void daemon_create_queue_forget(struct daemon_create_queue *queue);
 
 #endif

@@ -20,7 +20,7 @@
 /* An owner runs another program so long at most until it counts as ended. */
 #define LOOK_MS 2000
 
-/* A look at a thread takes microseconds, in which no other client is served. The restore thread is among the oldest. */
+/* Reading a thread's name takes microseconds and blocks vcudad. The restore thread is among the oldest. */
 #define MOST_THREADS 64u
 
 static struct daemon_worker *worker_of(struct daemon_detach *detach)
@@ -52,7 +52,10 @@ static bool is_restore_thread(uint32_t process, const char *thread)
 	return is;
 }
 
-/* The restore thread's number, or 0 if none of the first threads has the name. *all: there are no others. */
+/*
+ * The restore thread's number, or 0 if none of the first MOST_THREADS threads has its name. *all: the process has no
+ * more threads.
+ */
 static uint32_t find_restore_thread(uint32_t process, DIR *threads, bool *all)
 {
 	struct dirent *entry;
@@ -225,7 +228,7 @@ int daemon_detach_claim(struct daemon_worker *w, const struct ucred *who)
 		return -EPERM;
 	if ((uint32_t)who->pid == w->guest.pid && d->owner >= 0)
 		return 0;
-	/* The owner lives. */
+	/* The session's owner is alive. */
 	if (d->owner >= 0)
 		return -EPERM;
 	status = watch_owner(d, (uint32_t)who->pid);

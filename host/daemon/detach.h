@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers of local processes that are checkpointed, and hold no connection meanwhile (protocol/ipc/process.h). A
- * detached worker belongs to who has its token. It counts as any other worker, for all quotas, and ends with its owner:
- * `keep_detached` seconds after the owner's end, unless another process of the user has claimed it by then. The owner
- * has ended, too, if it has no restore thread any more: it runs another program, which does not have the token. One
- * that has more than 64 threads, none of the first of which is the restore thread, counts as living.
+ * detached worker belongs to the process that has its token. It counts as any other worker, for all quotas, and ends
+ * with its owner: `keep_detached` seconds after the owner's end, unless another process of the user has claimed it by
+ * then. An owner without a restore thread counts as ended: it runs another program, which does not have the token. An
+ * owner with more than 64 threads, none of the first of which is the restore thread, counts as living.
  *
- * Messages of a process are hostile. No call blocks. All functions belong to the loop's thread.
+ * Messages of a process are untrusted. No call blocks. All functions belong to the loop's thread.
  */
 #ifndef VCUDA_DAEMON_DETACH_H
 #define VCUDA_DAEMON_DETACH_H
@@ -32,7 +32,7 @@ bool daemon_detach_is_possible(const struct daemon_worker *worker);
  */
 int daemon_detach_begin(struct daemon_worker *worker, const struct daemon_options *options);
 
-/* The process has closed what it had. */
+/* The process has closed its connection. */
 void daemon_detach_end(struct daemon_worker *worker);
 
 /* The process stays attached: its token is void, and the worker ends with its channel. */

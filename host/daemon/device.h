@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device of one VM: its memory, its three queues and its contexts. Below vhost-user, which sets it up, and above
- * workers.
+ * The device of one VM: its memory, its three queues and its contexts. vhost-user sets the device up, and the device
+ * uses workers.
  *
  * The rule that all files keep: the guest is told that pages are free (UNMAP, DESTROY, a failed MAP or CREATE, HELLO)
  * only after the worker confirmed it or was reaped.
@@ -53,7 +53,7 @@ struct daemon_context {
 	unsigned int events; /* bits: 1 << VCUDA_EVENT_* that the guest has not been told */
 	int why;             /* status of LOST */
 	bool ready;          /* the worker answered ATTACH */
-	bool forgotten;      /* goes once the worker is reaped, without a message */
+	bool forgotten;      /* removed without a message once the worker is reaped */
 	int create_status;
 	uint32_t major, minor;     /* the worker's, with a refused CREATE */
 	struct vcuda_list sent;    /* requests at the worker, in the order of its replies */
@@ -93,7 +93,7 @@ void daemon_device_init(struct daemon_device *device, struct daemon_loop *loop, 
 			struct daemon_warm_pool *pool);
 void daemon_device_config(const struct daemon_device *device, struct vcuda_config *config);
 
-/* Takes what the guest put into a queue. Harmless at any time. */
+/* Takes the chains that the guest has put into a queue. May be called at any time. */
 void daemon_device_kick(struct daemon_device *device, unsigned int index);
 
 /* Continues with queues that had more than fits one turn. */
@@ -105,7 +105,7 @@ void daemon_device_continue(struct daemon_device *device);
  */
 void daemon_device_stop(struct daemon_device *device, void (*stopped)(void *owner), void *owner);
 
-/* The VM is gone: so is everything of it, but for workers that are not yet reaped. */
+/* The VM is gone: drops all its state, but for workers that are not yet reaped. */
 void daemon_device_forget(struct daemon_device *device);
 
 /* For contexts: answers a request of the control queue. */
@@ -115,7 +115,7 @@ void daemon_device_reply(struct daemon_device *device, const struct daemon_owed 
 /* For contexts: one is gone, or lost its worker. */
 void daemon_device_update(struct daemon_device *device);
 
-/* For contexts: delivers what events there is room for. */
+/* For contexts: delivers as many events as there is room for. */
 void daemon_device_deliver(struct daemon_device *device);
 
 /* context.c: each returns what to answer now (0 or -errno), or DAEMON_LATER. */
@@ -129,16 +129,16 @@ int daemon_context_act(struct daemon_device *device, const struct daemon_parsed 
 /* export.c: HOLD and DROP, the same way. */
 int daemon_export_hold(struct daemon_device *device, const struct daemon_parsed *p, const struct daemon_owed *owed);
 
-/* A part of a mapping was malformed: what the worker has of that mapping must go before `status` is answered. */
+/* A part of a mapping was malformed: the worker must unmap its other parts before `status` is answered. */
 int daemon_context_map_failed(struct daemon_device *device, const struct vcuda_ctl_request *r,
 			      const struct daemon_owed *owed, int status);
 
 struct daemon_context *daemon_context_find(struct daemon_device *device, uint64_t id);
 
-/* Kills its worker, if there is one; `why` is what LOST will say. */
+/* Kills the context's worker, if there is one; `why` is the status of LOST. */
 void daemon_context_kill(struct daemon_context *context, int why);
 
-/* Kills it, and it goes as soon as its worker is reaped (perhaps now: the pointer is void). */
+/* Kills the worker and frees the context as soon as the worker is reaped (perhaps now: the pointer is invalid). */
 void daemon_context_forget(struct daemon_context *context);
 
 void daemon_context_event(struct daemon_context *context, unsigned int type);

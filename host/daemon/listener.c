@@ -26,7 +26,7 @@
 /* The number of the first descriptor that systemd passes. */
 #define PASSED_FIRST 3
 
-/* Whether a process answers, or would, at the address. */
+/* True: a process listens at the address, or may do so. */
 static bool is_live(const struct sockaddr_un *address, int type)
 {
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -14,14 +14,14 @@ struct daemon_listener {
 	struct daemon_timer pause; /* after an accept that failed for want of descriptors or memory */
 	int fd;                    /* -1: closed */
 	dev_t device;
-	ino_t inode; /* of our socket file, in the place of which there may be another one */
+	ino_t inode; /* of our socket file: another file may have replaced it */
 	void (*accepted)(struct daemon_listener *listener, int fd); /* fd: non-blocking, the callee's */
 };
 
 /*
- * Takes the listening socket of that path that systemd has passed, if there is one. Otherwise binds and listens; a
- * stale socket file is replaced, a live one is not. `type`: SOCK_STREAM or SOCK_SEQPACKET. On failure says why and
- * returns -errno. `accepted` is set by the caller before.
+ * Takes the listening socket of that path that systemd has passed, if there is one. Otherwise binds and listens; a stale
+ * socket file is replaced, a live one is not. `type`: SOCK_STREAM or SOCK_SEQPACKET. On
+ * failure says why and returns -errno. `accepted` is set by the caller before.
  */
 int daemon_listener_open(struct daemon_listener *listener, struct daemon_loop *loop, const char *path, int type,
 			 mode_t mode);

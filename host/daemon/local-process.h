@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Local clients that hold other processes (protocol/ipc/process.h). All that comes from them is hostile. One that says
- * nothing for the time of --client-timeout loses its place. All functions belong to the loop's thread.
+ * Local clients that hold other processes (protocol/ipc/process.h). Their messages are untrusted. A client that sends
+ * nothing for --client-timeout loses its place. All functions belong to the loop's thread.
  */
 #ifndef VCUDA_LOCAL_PROCESS_H
 #define VCUDA_LOCAL_PROCESS_H
@@ -11,7 +11,7 @@
 
 #include "local.h"
 
-/* The client of an accepted connection is such a one. */
+/* Whether the client of an accepted connection holds other processes. */
 bool daemon_local_process_is(int fd);
 
 /* Takes the connection, which is closed at once where there is no place for it. */

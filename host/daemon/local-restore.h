@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests of local processes about themselves: they give their sessions up while they are checkpointed, and take them
- * again (protocol/ipc/process.h: enum vcuda_restore_action). All that comes from them is hostile. All functions belong
- * to the loop's thread.
+ * again (protocol/ipc/process.h: enum vcuda_restore_action). Their messages are untrusted. All functions belong to the
+ * loop's thread.
  */
 #ifndef VCUDA_LOCAL_RESTORE_H
 #define VCUDA_LOCAL_RESTORE_H

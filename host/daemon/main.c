@@ -83,7 +83,7 @@ static void idle_expired(struct daemon_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, idle_timer);
 
-	/* From here on no client finds the sockets; clients that did before are still served. */
+	/* Stop listening; clients that have connected are still served. */
 	daemon_listener_drain(&d->local.listener);
 	daemon_listener_drain(&d->vhost.listener);
 	if (is_in_use(d)) {
@@ -167,7 +167,7 @@ static void say_ready(const struct daemon_options *options)
 	if (!daemon_options_has_driver(options))
 		vcuda_log("there is no /dev/nvidiactl: NVIDIA's driver is not loaded, and programs get no GPU until it "
 			  "is. The software GPU needs none (--backend cpu)");
-	/* The caller that passed a descriptor knows the sockets, and the terminal is its program's. */
+	/* The program that passed --ready-fd knows the sockets, and owns the terminal. */
 	if (options->vhost_socket && (options->ready_fd < 0 || options->verbose))
 		vcuda_log("listening on %s", options->vhost_socket);
 	if (options->socket && (options->ready_fd < 0 || options->verbose))

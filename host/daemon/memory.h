@@ -2,8 +2,8 @@
 /*
  * The guest's RAM, as the VMM lends it: regions of guest-physical memory, each a range of a file.
  *
- * Every address that comes in here is hostile. The daemon's own view is for virtqueues and their messages only; workers
- * get the files themselves. Several regions of one file (RAM below and above 4 GiB) share one entry in `files`.
+ * Every address is untrusted. The daemon's own view is for virtqueues and their messages only; workers get the files
+ * themselves. Several regions of one file (RAM below and above 4 GiB) share one entry in `files`.
  */
 #ifndef VCUDA_MEMORY_H
 #define VCUDA_MEMORY_H
@@ -19,7 +19,7 @@ struct daemon_memory_file {
 	int fd;        /* -1: free */
 	int read_only; /* the same file, opened for reading; -1: it cannot be */
 	unsigned int regions;
-	uint64_t device, inode; /* who it is, for as long as anybody holds it open */
+	uint64_t device, inode; /* the file's identity, as long as any process has it open */
 };
 
 struct daemon_memory_region {

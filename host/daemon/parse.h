@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Control requests of the guest's kernel: checked, and their extents turned from guest-physical memory into ranges of
- * the files that back it. Nothing here has an effect, which is what makes it easy to fuzz.
+ * the files that back it. Parsing has no side effects, so it is easy to fuzz.
  */
 #ifndef VCUDA_PARSE_H
 #define VCUDA_PARSE_H

@@ -316,7 +316,7 @@ static int set_vring_call(struct daemon_vhost *vhost)
 	if (!queue)
 		return -EINVAL;
 	replace_fd(vhost, &queue->call);
-	/* Buffers may have been given back while there was no call descriptor; a spurious interrupt does no harm. */
+	/* Signal buffers that were used before the call descriptor was set; a spurious interrupt does no harm. */
 	if (daemon_queue_ready(queue))
 		daemon_queue_signal(queue);
 	return 0;

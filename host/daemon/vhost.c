@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection: messages in, replies out. Their handlers are in vhost-message.c. */
+/* The connection: reads messages and writes replies. Their handlers are in vhost-message.c. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One split virtqueue. The rings lie in guest memory and are hostile: every index and descriptor is copied before it is
- * looked at, every chain is bounded, and a queue that makes no sense is broken until the VMM sets it up again.
+ * One split virtqueue. The rings are in guest memory and untrusted: every index and descriptor is copied before it is
+ * checked, and every chain is bounded. A malformed queue is broken until the VMM sets it up again.
  */
 #ifndef VCUDA_VIRTQUEUE_H
 #define VCUDA_VIRTQUEUE_H

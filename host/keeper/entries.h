@@ -15,13 +15,13 @@ struct keeper_owner {
 
 struct keeper_entry;
 
-/* The most entries, and the most descriptors that hold some. Entries that are there already stay. */
+/* Sets the most entries, and the most descriptors that hold entries. Existing ones stay. */
 void keeper_set_limit(uint32_t limit);
 
-/* False: nothing is left to be kept. */
+/* False: the keeper has no entries. */
 bool keeper_has_entries(void);
 
-/* NULL: there is none. */
+/* The entry of a key; NULL: there is none. */
 struct keeper_entry *keeper_find(const uint8_t *key);
 
 /* Adds what a worker offers, and sets the message's key. 0: the descriptor is taken over; -EDQUOT or another -errno. */
@@ -39,7 +39,7 @@ int keeper_cancel(struct keeper_owner *owner, uint64_t number);
  */
 int keeper_describe(const struct keeper_entry *e, struct keeper_owner *owner, struct vcuda_keeper_message *m, int *fd);
 
-/* The handle of the guest's. */
+/* Sets the guest's handle of the entry. */
 void keeper_name(const struct keeper_entry *e, struct vcuda_share_handle *handle);
 
 /* One descriptor more holds the entry: -EDQUOT where there are too many. */
@@ -52,7 +52,7 @@ void keeper_release(struct keeper_entry *e);
 int keeper_hold_file(struct keeper_entry *e);
 int keeper_release_file(struct keeper_entry *e);
 
-/* The worker is gone. */
+/* The worker has ended: its entries have no owner any more. */
 void keeper_orphan(struct keeper_owner *owner);
 
 /* Ends the entries that no worker has any more. Descriptors of them hold nothing from now on. */

@@ -75,7 +75,7 @@ static int note_refusal(int status)
 
 /* ---- workers ---- */
 
-/* The worker's offers stay until vcudad says that the worker counts them no more. */
+/* The worker's entries stay until vcudad says that the worker does not count them any more. */
 static void hang_up(struct worker *w)
 {
 	if (w->source.fd >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory entries hold whose worker counts it no more. Entries in one file count once, and the file as a whole:
- * no other process keeps it. The sums are those of the lists, so they never drift.
+ * The memory of entries that no worker counts any more. Entries in one file count once, with the size of the whole
+ * file, since no other process keeps the file. The sums are computed from the lists, so they never drift.
  */
 #ifndef VCUDA_KEEPER_MEMORY_H
 #define VCUDA_KEEPER_MEMORY_H
@@ -13,7 +13,7 @@
 
 struct keeper_memory;
 
-/* An entry's part of it. */
+/* An entry's use of memory. */
 struct keeper_use {
 	struct vcuda_list entry; /* of the memory's uses that count */
 	struct keeper_memory *memory;
@@ -41,7 +41,7 @@ bool keeper_memory_share(const struct keeper_use *use, struct keeper_shared *wor
 /* The worker is gone. Its files may have grown, and are measured. */
 void keeper_memory_end_sharing(struct keeper_shared *worker);
 
-/* The sums of one GPU. */
+/* The memory that entries hold on one GPU. */
 struct keeper_memory_sum {
 	uint64_t bytes;
 	uint64_t uses; /* that count */

@@ -63,7 +63,7 @@ const struct sandbox_calls sandbox_allowed[] = {
 	{CALLS(S(tee)), CALLS_CUDA},
 	/* NVIDIA's driver sets it before it makes files. */
 	{CALLS(S(umask)), CALLS_CUDA},
-	/* NVIDIA's driver asks for the node of host memory. */
+	/* NVIDIA's driver asks for the NUMA node of host memory. */
 	{CALLS(S(get_mempolicy)), CALLS_CUDA},
 	/* Orders and results. No socket but those that are there, and a compiler's pairs. */
 	{CALLS(S(sendmsg), S(recvmsg), S(sendto), S(recvfrom)), CALLS_COMPILER | CALLS_KEEPER},
@@ -88,14 +88,14 @@ const struct sandbox_call_rule sandbox_allowed_rules[] = {
 	/* Calls on this process only. */
 	{S(prlimit64), CALLS_BOTH, 2, {SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0)}},
 	{S(prlimit64), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, 0)}},
-	/* This thread only: the software GPU compiles in the background. */
+	/* For the calling thread only: the software GPU compiles at a lower priority. */
 	{S(setpriority), CALLS_ALL, 2, {SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0)}},
 	/* With --sandbox=log: to hear of unknown calls, and to let them go on. */
 	{S(ioctl), NO_DRIVER, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_RECV)}},
 	{S(ioctl), NO_DRIVER, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_SEND)}},
 	{S(prctl), CALLS_ALL, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)}},
 	{S(prctl), CALLS_ALL, 1, {SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)}},
-	/* This thread only: the thread that waits for turns takes short naps (queue/turn.c). */
+	/* For the calling thread only: the thread that waits for turns sleeps for short times (queue/turn.c). */
 	{S(prctl), CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_TIMERSLACK)}},
 	{S(prctl), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG)}},
 	{S(seccomp), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER)}},
@@ -119,9 +119,9 @@ const unsigned int sandbox_allowed_rule_count = COUNT(sandbox_allowed_rules);
 const struct sandbox_calls sandbox_allowed_on_self = {CALLS(S(kill), S(tgkill)), CALLS_BOTH | CALLS_KEEPER};
 
 const struct sandbox_refusal sandbox_refused[] = {
-	/* The flags of clone3 are in memory, where no filter sees them. The C library takes clone. */
+	/* The flags of clone3() are in memory, where no filter sees them. The C library falls back to clone(). */
 	{S(clone3), ENOSYS, CALLS_EACH, 0, {{0}}},
-	/* mremap could move a mapping of guest memory. The C library copies instead. */
+	/* mremap() could move a mapping of guest memory. The C library falls back to a copy. */
 	{S(mremap), ENOMEM, CALLS_EACH, 0, {{0}}},
 	/* A library that looks for a network finds none. */
 	{S(socket), EAFNOSUPPORT, CALLS_ALL, 1, {SCMP_A0(SCMP_CMP_NE, AF_UNIX)}},
@@ -129,7 +129,7 @@ const struct sandbox_refusal sandbox_refused[] = {
 	{S(ioctl), ENOTTY, NO_DRIVER, 1, {SCMP_A1(SCMP_CMP_EQ, TCGETS)}},
 	/* NVIDIA's driver starts nvidia-modprobe where that is installed; vcudad has done so. */
 	{S(clone), EAGAIN, CALLS_CUDA, 1, {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)}},
-	/* The driver makes missing nodes, and links names of them in /dev/char, as far as it may. */
+	/* NVIDIA's driver tries to create missing device nodes, and links to them in /dev/char. */
 	{S(mknod), EPERM, CALLS_CUDA, 0, {{0}}},
 	{S(mknodat), EPERM, CALLS_CUDA, 0, {{0}}},
 	{S(chmod), EPERM, CALLS_CUDA, 0, {{0}}},

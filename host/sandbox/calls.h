@@ -39,7 +39,9 @@ extern const unsigned int sandbox_allowed_rule_count;
 /* The calls of a worker on itself; the argument is its number. */
 extern const struct sandbox_calls sandbox_allowed_on_self;
 
-/* Libraries go on with another way when these fail so. The arguments are none that a rule above allows. */
+/*
+ * Calls that fail with `error`, after which libraries fall back to another way. No rule above allows these arguments.
+ */
 struct sandbox_refusal {
 	int number, error;
 	unsigned int back_ends, count;

@@ -23,7 +23,7 @@
 /* More than any call's number. */
 #define CALL_NUMBERS 1024
 
-/* The driver's version, for a message about calls that are not on the list. Empty: the back end is no driver. */
+/* The driver's version for the log line: it says which driver made the call. Empty: the back end is no driver. */
 static char driver[80];
 
 static void read_driver_version(void)

@@ -30,7 +30,7 @@ enum {
 /* A new ruleset that denies everything that the kernel knows to deny, as a descriptor; or -errno. */
 int landlock_create(void);
 
-/* Adds rights to a file, or to a folder and all in it. A missing file is no error. 0 or -errno. */
+/* Adds rights to a file, or to a folder and all in it. A missing path is no error. 0 or -errno. */
 int landlock_allow(int ruleset, const char *path, uint64_t rights);
 
 /*

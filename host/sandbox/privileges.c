@@ -42,8 +42,10 @@ int sandbox_be_first_victim(void)
 	return err;
 }
 
-/* Drops the capabilities that a program which this process starts could have. Without the right to drop any, there is
- * none to drop. */
+/*
+ * Drops all but `kept` from the capabilities that a program started by this process could have. Errors without
+ * CAP_SETPCAP are ignored.
+ */
 static void empty_bounding_set(uint64_t kept)
 {
 	for (int capability = 0; capability < 64; capability++)

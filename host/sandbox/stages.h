@@ -17,7 +17,7 @@ int sandbox_be_first_victim(void);
  * NULL: nothing. */
 int sandbox_limit_files(const struct sandbox_needs *needs);
 
-/* The effect of a system call that is not on the list. */
+/* The reaction to a system call that is not on the list. */
 enum sandbox_unknown {
 	SANDBOX_LOG_AND_GO_ON,
 	SANDBOX_LOG_AND_END,

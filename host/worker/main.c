@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vcuda-worker. The program lies at an address where no guest process has memory (meson.build), and so at the same in
- * each worker. Its code is in a library, which the loader puts to a random place (protocol/ipc/layout.h).
+ * vcuda-worker. The program is linked to an address where no guest process has memory (meson.build), the same in each
+ * worker. Its code is in a library, which the loader puts to a random address (protocol/ipc/layout.h).
  */
 #include "worker-main.h"
 

@@ -76,8 +76,7 @@ static void choose_stack_size(void)
 	pthread_attr_destroy(&attributes);
 }
 
-/* The heap would grow behind the program, which lies at a known place. With this page behind it malloc() takes mmap().
- */
+/* The heap would grow behind the program, at a known address. A page behind the program makes malloc() use mmap(). */
 static void move_heap(void)
 {
 	uintptr_t end = ((uintptr_t)sbrk(0) + 4095) & ~(uintptr_t)4095;
@@ -85,7 +84,7 @@ static void move_heap(void)
 	mmap((void *)end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
-/* What vcudad, or an earlier run of this program, asks for. */
+/* The options that vcudad, or an earlier run of this program, has given. */
 static struct {
 	enum worker_channel_kind kind;
 	int warm_device; /* warm: whose context, -1: none */
@@ -188,7 +187,7 @@ static int attach(void)
 	return err;
 }
 
-/* On a thread, whose stack lies at a random place. */
+/* Serves on a thread, whose stack is at a random address. */
 static void *serve(void *unused)
 {
 	worker_dispatcher_serve(&session);

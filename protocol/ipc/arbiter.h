@@ -71,8 +71,8 @@ struct vcuda_arbiter_message {
 	uint32_t version; /* of REGISTER */
 	uint32_t share;   /* of REGISTER; of RUN and HOLD: of all other VMs with work together, 0: there are none */
 	/*
-	 * In RUN and HOLD: 0: the VMs take no turns. Else how many VMs have work on the device in this turn: this one,
-	 * and those whose work of earlier turns has not ended.
+	 * RUN and HOLD: how many VMs have work on the device in this turn, which are this one and those whose work of
+	 * earlier turns has not ended. 0: the VMs take no turns.
 	 */
 	uint32_t exclusive;
 	uint32_t quantum; /* likewise: ms, of the arbiter */

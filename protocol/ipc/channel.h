@@ -23,9 +23,9 @@
 enum vcuda_channel_type {
 	/*
 	 * First message. local: major, minor, flags (VCUDA_ATTACH_*); the worker makes the shared area, the reply
-	 * carries fds {shm memfd, doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd, notify eventfd, RAM
-	 * memfds...}, but the memfds of a worker with a mapper go to the mapper (mapper.h). The doorbell wakes the worker's dispatcher; the notify eventfd is written by the worker where a guest
-	 * sleeper must be woken.
+	 * carries fds {shm memfd, doorbell eventfd}. virtio: the extents of the shared area; fds {doorbell eventfd,
+	 * notify eventfd, RAM memfds...}, but the memfds of a worker with a mapper go to the mapper (mapper.h). The
+	 * doorbell wakes the worker's dispatcher. The worker writes the notify eventfd to wake a guest sleeper.
 	 */
 	VCUDA_CHANNEL_ATTACH = 1,
 	/* local: new shared memory at address (in the arena), length bytes; the reply carries {memfd}. */

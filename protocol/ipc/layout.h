@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a worker has its own memory. Guest memory is mapped in the worker at the guest's own addresses, and guests live
+ * The addresses of a worker's own memory. Guest memory is mapped in the worker at the guest's own addresses, which are
  * high: programs and heaps from 0x540000000000 on, and mmap() from the stack down. So the worker's mmap(), with the
  * code of all libraries and all stacks of threads, begins at a random place between guests' programs and the arenas
  * (host/worker/memory/mapping.h), and goes down.
@@ -22,20 +22,20 @@
 #define VCUDA_WORKER_MMAP_START 0x3aaaaaaab000ull
 #define VCUDA_WORKER_MMAP_LENGTH 0x100000000000ull
 
-/* Addresses go down from there, and never get below this: no GPU has as much memory. */
+/* mmap() goes down from there, and never below this address: no GPU has as much memory. */
 #define VCUDA_WORKER_MMAP_LOWEST 0x2aaaaaaab000ull
 
-/* No stack has such a limit for its own sake. */
+/* The lowest limit of the stack that vcuda_worker_layout() sets. A worker tells by the limit which layout it has. */
 #define VCUDA_WORKER_STACK_LIMIT (VCUDA_STACK_TOP - VCUDA_WORKER_MMAP_START - VCUDA_WORKER_MMAP_LENGTH)
 
-/* The bytes of a worker's stacks. */
+/* The size of a worker's stacks. */
 #define VCUDA_WORKER_STACK_BYTES (8ul << 20)
 
 /*
- * To be called before a worker is run: sets this process's limit of the stack, which the caller sets back to *before in
- * a process that goes on, and returns the personality's bits to be set. Where the limit cannot be as high, workers have
- * the old layout, which begins at VCUDA_WORKER_MMAP_LOWEST. So they do with the thread sanitizer, which needs certain
- * places.
+ * Called before a worker is run. Sets this process's limit of the stack, and returns the bits of the personality to
+ * set. A caller that does not become the worker sets the limit back to *before. Where the limit cannot be as high,
+ * workers have the old layout, which begins at VCUDA_WORKER_MMAP_LOWEST.
+ * The thread sanitizer needs certain addresses, so the limit does not change there.
  */
 static inline unsigned long vcuda_worker_layout(struct rlimit *before)
 {

@@ -44,9 +44,7 @@ enum vcuda_ledger_type {
 	VCUDA_LEDGER_REFUSED,
 	/* Like TAKE, of a worker that cannot wait. */
 	VCUDA_LEDGER_TAKE_NOW,
-	/*
-	 * Wants to export something. The reply carries {connection to the guest's keeper}, or nothing: there is none.
-	 */
+	/* Wants to export something. The reply carries {connection to the guest's keeper}, or nothing: there is none. */
 	VCUDA_LEDGER_KEEPER,
 };
 
@@ -66,7 +64,7 @@ struct vcuda_ledger_message {
 	uint64_t bytes, spare;
 };
 
-/* The limits of one worker besides device memory, and their defaults. */
+/* The limits of one worker besides device memory. The defaults below apply without an option of vcudad. */
 enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_STREAMS,
 	VCUDA_LEDGER_HANDLES,

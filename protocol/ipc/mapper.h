@@ -23,7 +23,7 @@
 #define VCUDA_MAPPER_WRITABLE(region) (VCUDA_MAPPER_FIRST_RAM + 2 * (region))
 #define VCUDA_MAPPER_READ_ONLY(region) (VCUDA_MAPPER_FIRST_RAM + 2 * (region) + 1)
 
-/* The mapper calls it after the mmap() calls of a request: by that vcudad knows that they have returned. */
+/* The mapper makes this system call after the mmap() calls of a request, so that vcudad knows that they returned. */
 #define VCUDA_MAPPER_IS_IDLE SYS_sched_yield
 
 #endif

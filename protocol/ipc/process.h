@@ -29,7 +29,7 @@ struct vcuda_process_reply {
 	uint32_t flags;   /* VCUDA_PROCESS_QUIET, ... of any worker of the process; 0: an older vcudad */
 };
 
-/* The process has said so of itself: its threads touch nothing that the worker shares. */
+/* The process has said that its threads touch nothing that the worker shares. */
 #define VCUDA_PROCESS_QUIET 1u
 /* The process cannot become quiet, or stays attached while it is checkpointed. */
 #define VCUDA_PROCESS_STAYS 2u
@@ -50,9 +50,10 @@ struct vcuda_process_reply {
 /*
  * A process's messages about itself, in a request of its own size, whose reply has its own size too.
  *
- * A detached session belongs to who has the token. vcudad makes the token of random bytes for one detaching, and takes
- * it from the user of the process alone: from the process itself while that lives, and then from the first process
- * that claims the session, which is its process from then on. A claim with another token closes the connection.
+ * A detached session belongs to the holder of the token. vcudad makes the token of random bytes for one detaching, and
+ * accepts it only from the user of the process: from the process itself while that lives, and then from the first
+ * process that claims the session. The session is that process's from then on. A claim with another token closes the
+ * connection.
  */
 enum vcuda_restore_action {
 	VCUDA_RESTORE_LOOK = 0x100, /* asks for the state */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes that compute: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD
- * of a new worker. Each takes a slot and keeps its own figures there; vcudad empties the slots of workers that it
- * reaped and shows the operator their figures, which it relies on for nothing. A worker shows its guest rows of the
- * same guest only: the VM, or the user over the local socket.
+ * The table of workers: a page that vcudad makes and all of its workers share, descriptor VCUDA_WORKER_TABLE_FD of a
+ * new worker. A worker takes a slot and keeps its figures there. vcudad empties the slots of workers that it has
+ * reaped. vcudad shows the figures to the operator, and relies on them for nothing. A worker shows its guest only slots
+ * of the same group: the VM, or the user over the local socket.
  */
 #ifndef VCUDA_WORKER_TABLE_H
 #define VCUDA_WORKER_TABLE_H
@@ -16,7 +16,7 @@
 #define VCUDA_WORKER_TABLE_FD 4
 #define VCUDA_WORKER_TABLE_SLOTS 1024
 
-/* The owner of the VM's rows; over the local socket it is the peer's user. */
+/* `group` of a VM. Over the local socket `group` is the peer's user. */
 #define VCUDA_WORKER_TABLE_VM UINT64_MAX
 
 struct vcuda_worker_table_slot {

@@ -31,7 +31,7 @@ struct worker_mappings *worker_mappings;
 		}                                                                                                      \
 	} while (0)
 
-/* What a warm worker would do. */
+/* Replacements of the functions of a warm worker. */
 void worker_warm_claim(void)
 {
 }

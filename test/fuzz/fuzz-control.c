@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile bytes for vcudad's parser of control requests. Whatever it accepts must lie in the guest's memory.
+ * Hostile bytes for vcudad's parser of control requests. The extents of an accepted request must be in the guest's
+ * memory.
  */
 #include "fuzz.h"
 

@@ -108,7 +108,7 @@ size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 		for (int i = 0; i < CONTAINERS; i++)
 			at = add_container(at);
 		bytes = (size_t)(at - seed);
-		/* What is fuzzed must get as far as a good container does. */
+		/* The seed must be read to its end, as a good container is. */
 		if (read_all(seed, bytes) != CONTAINERS * 3)
 			abort();
 	}

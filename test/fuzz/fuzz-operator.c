@@ -70,7 +70,7 @@ static void set_up(void)
 	require(!daemon_control_open(&control, &loop, &options, &vhost, &local));
 }
 
-/* What daemon_context_kill() uses of a worker whose process was waited for. */
+/* The members that daemon_context_kill() uses of a worker whose process was waited for. */
 static void set_up_processes(void)
 {
 	for (unsigned int i = 0; i < PROCESSES; i++) {

@@ -124,7 +124,7 @@ static void fuzz_answer(struct answer *a)
 	pthread_join(thread, NULL);
 	if (err)
 		return;
-	/* What is taken can be mapped. */
+	/* The part must be within the file. */
 	if (!(a->flags & 16))
 		require(a->flags & 8 && fd >= 0 && part.bytes && part.offset <= FILE_BYTES &&
 			part.bytes <= FILE_BYTES - part.offset);

@@ -46,7 +46,7 @@ static void fuzz_arguments(const struct codec_case *c, const uint8_t *data, size
 		abort();
 	c->decode(&r, &arena, args);
 	if (vcuda_reader_finished(&r) && bytes <= sizeof(encoded)) {
-		/* What makes sense is what the other side could have sent. */
+		/* Arguments that decode must encode to the same bytes. */
 		w = vcuda_writer_init(encoded, sizeof(encoded));
 		c->encode(&w, args);
 		if (w.error || (size_t)(w.at - (uint8_t *)encoded) != bytes || c->size(args) != bytes)

@@ -4,7 +4,7 @@
  *
  * Input: records, each a command's number (2 bytes), the length of its arguments in words (2 bytes), and these. A
  * number from 0x8000 on: the arguments go into the staging area, at its low bits times 64. Arguments cannot know ids
- * and addresses: a word that begins with REFERENCE stands for a word of an earlier reply.
+ * and addresses: a word that begins with REFERENCE is replaced by a word of an earlier reply.
  */
 #include "fuzz.h"
 
@@ -142,7 +142,7 @@ static void set_up(void)
 	setenv("VCUDA_CPU_MEMORY", "64M", 0);
 	setenv("VCUDA_CPU_THREADS", "2", 0);
 	setenv("VCUDA_CPU_TIME_LIMIT", "0.1", 0);
-	/* What the worker computes for the fuzzer goes on beside kernels that fault. */
+	/* A faulting kernel ends its context only, so that the worker goes on. */
 	setenv("VCUDA_CPU_FAULTS", "context", 0);
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
@@ -175,7 +175,7 @@ static void begin(void)
 	worker_handle_put(session.handles, context);
 }
 
-/* Whatever is named by a word: those that do not die with the context. */
+/* Destroys the objects that do not end with a context: tries each known word as a handle. */
 static void destroy_rest(void)
 {
 	static const uint16_t calls[] = {VCUDA_OP_cuLibraryUnload,  VCUDA_OP_vcudaImageDestroy,

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzzer of the worker and the maker of its inputs agree on. */
+/* The format of the worker fuzzer's inputs, for the fuzzer and the generator of the inputs. */
 #ifndef FUZZ_WORKER_H
 #define FUZZ_WORKER_H
 
-/* A word of this and 16 bits stands for a word of an earlier reply: that of this number. */
+/*
+ * A word with this value in its upper 48 bits is replaced by a word of an earlier reply; the lower 16 bits are its
+ * number.
+ */
 #define FUZZ_WORKER_REFERENCE 0x5eed5eed5eed0000ull
 
 /* The longest arguments of a record in bytes. */

@@ -12,8 +12,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What random inputs start from: targets give a few that get deep; they are mutated. Returns the number of bytes
- * written, 0: random. */
+/*
+ * Writes a seed, which is mutated: a target has a few that reach deep code. Returns the number of bytes written, 0:
+ * random.
+ */
 size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room);
 
 #endif

@@ -23,7 +23,7 @@ seconds=${FUZZ_SECONDS:-10}
 case $name in
 worker | ptx) seconds=$((seconds * 2)) ;;
 esac
-# What a worker keeps goes with its process. vcudad lives on, and so do those who call a decoder.
+# A worker's memory is freed at its process's end. vcudad and callers of a decoder live on.
 case $name in
 worker | channel | ptx | cache | share) leaks=0 ;;
 *) leaks=1 ;;

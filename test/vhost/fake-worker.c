@@ -2,8 +2,8 @@
 /*
  * A worker for tests of vcudad: speaks channel.h, computes nothing. How it misbehaves is the `uid` of ATTACH (virtio)
  * or the message's `flags` (local). On a doorbell it adds one to the second word of the shared area and notifies; on
- * MAP it writes a number into the first word of each extent of a writable part, another one where it is direct. Of a
- * warm one VCUDA_FAKE_WARM says it.
+ * MAP it writes a number into the first word of each extent of a writable part, another one where it is direct. For a
+ * warm worker VCUDA_FAKE_WARM chooses the misbehaviour.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ enum misbehaviour {
 	CRASHES_ON_MAP,
 	BUSY_UNMAP,  /* UNMAP: -EBUSY */
 	SLOW_ATTACH, /* 300 ms */
-	FLOODS,      /* 1,000 replies that nobody asked for */
+	FLOODS,      /* 1,000 replies without a request */
 	NO_CHANNEL,  /* closes the channel, and stays */
 	/* local, by stderr: */
 	WRITES_ESCAPES, /* hostile text; tries to truncate the log */
@@ -165,7 +165,7 @@ static void write_for_ever(unsigned int kind)
 	_exit(0);
 }
 
-/* Of each process only the next one is left. */
+/* Each process forks the next one and exits. */
 static void fork_for_ever(unsigned int kind)
 {
 	time_t end = time(NULL) + FORKS_LIMIT;
@@ -231,7 +231,7 @@ static void attach_virtio(void)
 	}
 }
 
-/* What has no room is lost, or waited for, as the descriptor says. */
+/* Where the pipe is full, a non-blocking descriptor loses the text, and a blocking one waits. */
 static void write_log(const char *text)
 {
 	ssize_t written = write(STDERR_FILENO, text, strlen(text));

@@ -35,7 +35,7 @@ while os.read(3, 1 << 16):
 
 
 class Worker:
-    """Its ends of the ledger and of the gate."""
+    """The worker's ends of the ledger and of the gate."""
 
     def __init__(self, end):
         connection, _ = end.accept()

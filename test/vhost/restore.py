@@ -76,7 +76,7 @@ def fork_as(pid):
 
 
 def in_child(function):
-    """What the function gives, a number below 256, in a process of its own."""
+    """Runs the function in a process of its own and returns its result, a number below 256."""
     child = os.fork()
     if not child:
         status = 255

@@ -12,7 +12,7 @@ WINDOW = 0x7f1234500000
 
 class Device(vmm.Test):
     def pid(self, extents):
-        """Of the worker: the fake one writes it into its shared area."""
+        """The worker's process id: the fake worker writes it into its shared area."""
         return self.vmm.ram.word(extents[0][0])
 
     def map(self, context=1, **arguments):
@@ -314,7 +314,7 @@ class Rate(vmm.Test):
             self.assertIn(self.vmm.result(head)[0], (0, ERROR['ENOSPC']))
 
     def test_a_new_driver(self):
-        """Its predecessor's requests are answered, and none of them takes effect."""
+        """The previous driver's requests are answered, and none of them takes effect."""
         self.use_up()
         heads = [self.submit(1000 + i) for i in range(60)]
         self.assertEqual(self.vmm.hello()[0], 0)

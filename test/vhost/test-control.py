@@ -45,7 +45,7 @@ class Vm(vmm.Test):
         self.assertTrue(wait(lambda: self.daemon.status()['vm'] == 'absent' and not self.processes()))
 
     def test_queue(self):
-        """What the guest says of its ring is shown as far as it can be true."""
+        """The guest's indices of its ring are shown only as far as they are plausible."""
         _, extents = self.vmm.create(1, pid=77)
         for tail, head, queue in ((5000, 4200, 800), (1 << 20, (1 << 20) - (256 << 10), 256 << 10), (0, 8, 0), (1 << 40, 0, 0)):
             self.vmm.ram.write(extents[0][0], struct.pack('<Q', tail))
@@ -205,7 +205,7 @@ class Connections(unittest.TestCase):
             return False
 
     def test_large_answers_to_slow_readers(self):
-        """An answer that the socket has no room for waits for its reader, and for nobody else."""
+        """An answer that does not fit into the socket waits for its reader, and delays no other client."""
         clients = [Client(self.daemon) for _ in range(60)]
         for client in clients:
             client.attach()

@@ -27,7 +27,7 @@ NEIGHBOUR = 999  # its context
 
 
 def inventory(pid):
-    """What a daemon has that may leak."""
+    """The daemon's resources that may leak."""
     found = collections.Counter()
     for fd in os.listdir(f'/proc/{pid}/fd'):
         with contextlib.suppress(FileNotFoundError):
@@ -71,7 +71,7 @@ class Beside(unittest.TestCase):
                 pass
 
     def keep(self, workers=1):
-        """What vcudad has now is what it has after a fault."""
+        """Notes the resources of vcudad: after a fault they must be the same."""
         self.verify()
         self.assertTrue(wait(lambda: self.has_workers(workers)))
         self.before = inventory(self.daemon.process.pid)
@@ -330,7 +330,7 @@ class Faults(Beside):
             with self.rewound(), self.descriptors(more):
                 status = self.create(uid=vmm.FORKS)
                 self.verify()
-                # What lives is ended all the same.
+                # A live worker is ended all the same.
                 self.assertEqual(self.request(vmm.DESTROY), 0 if not status else ERROR['ENOENT'])
                 client = Client(self.daemon)
                 client.socket.settimeout(0.2)

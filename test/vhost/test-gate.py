@@ -160,7 +160,7 @@ class Driver(puppet.DriverCase):
         self.resume(a)
 
     def test_the_program_is_killed(self):
-        """Whatever step it was at, the next one goes on from there. A worker that runs is not locked."""
+        """The next program goes on at the step at which the last one was killed. A running worker is not locked."""
         a = self.worker()
         self.driver('crash-checkpoint')
         self.pause(a)
@@ -189,7 +189,7 @@ class Driver(puppet.DriverCase):
         self.resume(b)
 
     def test_a_late_resume(self):
-        """While memory is released somebody resumes: the release ends, and the memory comes back."""
+        """A resume arrives while memory is released: the release ends, and the memory comes back."""
         a = self.worker()
         self.driver('hang-checkpoint')
         self.pause(a)
@@ -201,7 +201,7 @@ class Driver(puppet.DriverCase):
         self.assertEqual(self.at_driver(a), RUNNING)
 
     def test_an_answer_while_the_driver_works(self):
-        """Nobody has asked the worker: it is killed, and the driver is asked once."""
+        """A worker answers without a request: it is killed, and the driver is asked once."""
         a, b = self.worker(), self.worker()
         self.driver('hang-checkpoint')
         self.pause(a, b)
@@ -305,7 +305,7 @@ class Files(puppet.Case):
         self.assertEqual([self.state(worker) for worker in (a, b)], [('running', 'command'), ('running', None)])
 
     def test_a_new_worker_that_does_not_close(self):
-        """What was paused before stays so."""
+        """Workers that were paused before stay paused."""
         a = self.worker()
         self.assertEqual(self.daemon.ask('pause all 1000 release')[0], 'ok')
         a.answer(CLOSE)
@@ -334,7 +334,7 @@ class Files(puppet.Case):
         self.assertEqual(self.state(a), ('running', 'worker'))
 
     def test_one_that_was_resumed_stays_so(self):
-        """The pause of all fails; a process that somebody has resumed meanwhile does not take part any more."""
+        """The pause of all fails; a process that was resumed meanwhile does not take part any more."""
         a, b = self.worker(), self.worker()
         self.assertEqual(self.daemon.ask('pause all 1000')[0], 'ok')
         a.answer(CLOSE)

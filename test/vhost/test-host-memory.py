@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit of the host's memory: the kernel ends the worker that is over it, and nobody else."""
+"""The limit of the host's memory: the kernel ends only the worker that is over it."""
 import glob
 import os
 import re
@@ -17,7 +17,7 @@ GROUP_MOUNTS = re.compile(r'^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2? ', re.MULTILINE
 
 
 def folders(daemon_pid):
-    """Of the control groups that a daemon has made, wherever they are."""
+    """The folders of the control groups that a daemon has made, in any hierarchy."""
     with open('/proc/self/mountinfo') as mounts:
         points = GROUP_MOUNTS.findall(mounts.read())
     return [path for point in points for path in glob.glob(f'{point}/**/vcudad-*-{daemon_pid}-*', recursive=True)]
@@ -50,7 +50,7 @@ class Limit(unittest.TestCase):
         self.assertEqual([path for path in folders(pid) if not path.endswith('.daemon')], [])
 
     def limits(self):
-        """That the kernel has."""
+        """The limits that the kernel has."""
         names = [name for path in folders(self.daemon.process.pid) for name in ('memory.max', 'memory.limit_in_bytes')
                  for name in glob.glob(f'{path}/{name}')]
         values = []
@@ -107,7 +107,7 @@ class Limit(unittest.TestCase):
         self.assertEqual(self.limits(), [1024 * MIB + self.ram()])
         self.vmm.ring(1)
         self.assertEqual(self.vmm.event(), (WAKE, 0, 1))
-        # Nobody is killed for a lower limit.
+        # No worker is killed for a lower limit.
         answer, = self.daemon.ask('set max-host-memory 64M')
         self.assertRegex(answer, r'^error max-host-memory: the workers have [56]\d\d MiB now')
         self.assertEqual(self.daemon.quota('max-host-memory')[1], 1024 * MIB)

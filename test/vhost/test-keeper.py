@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives workers (vcuda-keeper): this test speaks for workers, of which some lie."""
+"""Exports that outlive workers (vcuda-keeper). This test plays the workers; some of them send false messages."""
 import errno
 import os
 import select
@@ -74,7 +74,7 @@ class Keeping(Case):
         worker, connection, key = self.offering(100 * MIB)
         fd = connection.descriptor(key)
         self.assertEqual(connection.ask(WITHDRAW, key)[0], 0)
-        # It counts twice until the worker counts it no more.
+        # The memory counts twice until the worker gives it back.
         self.assertEqual(self.used(), 200 * MIB)
         worker.tell(GIVE, 100 * MIB)
         worker.ask(SYNC)
@@ -100,7 +100,7 @@ class Keeping(Case):
         connection = self.connection(worker)
         status, pool = connection.offer(0, what=POOL, cost=0)
         self.assertEqual(status, 0)
-        # Memory of two allocations lies in one file, with that of others: the whole of it is kept, and counts once.
+        # Several allocations share one file: the whole file is kept, and counts once.
         file = os.memfd_create('pool')
         os.pwrite(file, bytes(3 * MIB), 0)
         whole = os.fstat(file).st_blocks * 512
@@ -206,7 +206,7 @@ class Keeping(Case):
         os.close(fd)
 
     def test_one_file_on_several_gpus(self):
-        """What a liar says of one file, in whatever order it ends, takes nothing off what others have."""
+        """False messages of a worker about one file never reduce the counts of others, in any order of ends."""
         honest, connection, key = self.offering(100 * MIB)
         fd = connection.descriptor(key)
         self.end_worker(honest, connection)
@@ -241,7 +241,7 @@ class Keeping(Case):
         self.uses(0)
 
     def test_a_file_that_grows(self):
-        """What another worker has written into it meanwhile counts once that worker has ended, and no worker else."""
+        """An importer's data in the file counts after the end of that importer, and not after another worker's end."""
         worker, connection, _ = self.offering(MIB)
         file = os.memfd_create('sparse')
         os.ftruncate(file, 64 * MIB)
@@ -268,7 +268,7 @@ class Keeping(Case):
         self.uses(0)
 
     def test_a_file_that_grows_after_its_withdrawal(self):
-        """Its worker may have it mapped."""
+        """A worker may still have the file mapped."""
         worker, connection, key = self.offering(MIB)
         file = os.memfd_create('sparse')
         os.ftruncate(file, 64 * MIB)
@@ -315,7 +315,7 @@ class Keeping(Case):
         self.uses(MIB)
 
     def test_a_connection_that_is_given_away(self):
-        """It ends with the worker, whatever process has it."""
+        """The connection ends with the worker, in whichever process it is."""
         worker, connection, key = self.offering(100 * MIB)
         self.assertEqual(worker.ask(TAKE, 50 * MIB), 50 * MIB)
         fd = connection.descriptor(key)
@@ -326,7 +326,7 @@ class Keeping(Case):
         self.uses(0)
 
     def test_a_worker_that_hangs_up(self):
-        """It goes on counting what it has, and gets no other connection before its program begins anew."""
+        """The worker still counts its memory, and gets no other connection before its program restarts."""
         worker, connection, key = self.offering(MIB)
         fd = connection.descriptor(key)
         self.assertIsNone(connect(worker))
@@ -379,7 +379,7 @@ class Keeping(Case):
         self.assertNotEqual(new, keeper)
 
     def exports(self):
-        """What `status` says that descriptors alone hold."""
+        """The exports that only descriptors hold, by `status`."""
         return [{key: value if key == 'kind' else int(value) for key, value in words.items()}
                 for words in self.daemon.status()['exports']]
 
@@ -476,7 +476,7 @@ class Warm(Case):
     options = ('--warm', '1')
 
     def test_a_worker_without_a_guest(self):
-        """It has nobody's keeper, not that of user 0."""
+        """The worker has no keeper, not even that of user 0."""
         worker = puppet.Worker(self.end)
         self.addCleanup(worker.close)
         self.assertIsNone(connect(worker))
@@ -484,7 +484,7 @@ class Warm(Case):
 
 
 class OfTheVM(Case):
-    """Its worker never answers ATTACH: the context stays as it is until the guest ends it."""
+    """A VM whose worker never answers ATTACH: the context stays as it is until the guest ends it."""
 
     def start(self, program):
         self.daemon = vmm.Daemon('--sandbox', 'off', '--max-device-memory', '1G', worker=program)

@@ -223,7 +223,7 @@ class Driver(DriverCase):
         self.say((a, 0, 500 * MIB), (a, 1, 300 * MIB, 'g'), (b, 0, 1))
         self.assertTrue(wait(lambda: self.granted(page) == 500 * MIB and self.granted(page, 1) == 300 * MIB), self.daemon.log())
         self.assertTrue(self.daemon.wait_log(f'(worker {a.pid}) has 400 MiB of GPU 0 beyond the 100 MiB that were granted'))
-        # It is no grant of the worker's, which cannot give it back.
+        # The surplus is no grant, so the worker cannot give it back.
         a.tell(GIVE, 500 * MIB)
         a.ask(SYNC)
         self.assertTrue(wait(lambda: self.granted(page) == 500 * MIB), self.daemon.log())

@@ -102,7 +102,7 @@ class Local(unittest.TestCase):
                 'class D: local_path = sys.argv[2]\n'
                 'client = vmm.Client(D)\n'
                 'sys.exit(client.attach() is not None or client.refused != errno.EACCES)')
-        # As nobody in particular the daemon would let root in; as root it lets only root in.
+        # A daemon of a user would let root in; a daemon of root lets only root in.
         subprocess.run(['python3', '-c', code, os.path.dirname(__file__), self.daemon.local_path], check=True, timeout=vmm.LIMIT)
         for option in ('--allow-any-user', '--socket-mode', '--socket-group'):
             self.assertIn(option, self.daemon.log())
@@ -154,7 +154,7 @@ class Local(unittest.TestCase):
                 self.assertEqual(file.read(), 'mine')
 
     def test_killed_daemon(self):
-        """Its workers end with it, and the next one replaces its socket."""
+        """The daemon's workers end with it, and the next daemon replaces its socket."""
         client = Client(self.daemon)
         pid = client.attach()
         self.daemon.process.kill()
@@ -229,7 +229,7 @@ class Few(unittest.TestCase):
         daemon.stop()
 
     def test_ten_thousand_connections(self):
-        """Those that say nothing, or nonsense, and go leave nothing behind, on either socket."""
+        """Connections that send nothing or nonsense and close leave nothing behind, on either socket."""
         daemon = Daemon('--max-contexts', '8', vhost=False, local=True)
         first = Client(daemon)
         worker = first.attach()

@@ -58,7 +58,7 @@ class Worker(vmm.Test):
         self.assertEqual(self.vmm.event()[0::2], (LOST, 1))
 
     def thread_of_channel(self):
-        """It waits for requests of vcudad, on descriptor 3."""
+        """The worker's thread that waits for requests of vcudad, on descriptor 3."""
         def waits(thread):
             with open(f'/proc/{self.pid}/task/{thread}/syscall') as call:
                 return call.read().split()[:2] == ['47', '0x3']
@@ -106,11 +106,11 @@ class WithMapper(Worker):
         self.alive()
 
     def descriptor(self, writable):
-        """Of the mapper's, of the RAM."""
+        """The mapper's descriptor of the RAM."""
         return 2 if writable else 3
 
     def ask(self, *arguments, number=MMAP):
-        """What the mapper's system call returns; None: the mapper was killed."""
+        """The result of the mapper's system call; None: the mapper was killed."""
         try:
             with Tracee(self.mapper) as mapper:
                 return mapper.call(number, *arguments)

@@ -141,7 +141,7 @@ class Overcommit(Case):
         self.assertEqual(b.ask(TAKE, 6 * MIB), 6 * MIB)
 
     def test_a_worker_asks_without_end(self):
-        """It does not fill the arbiter's socket, which would cut the connection."""
+        """The requests do not fill the arbiter's socket, which would cut the connection."""
         a = self.worker()
         began = time.monotonic()
         for size in range(1, 2001):

@@ -37,7 +37,7 @@ class Overrun(puppet.DriverCase):
         self.turn = 0
 
     def say(self, kind):
-        """Whose turn it is, of two VMs."""
+        """Tells vcudad which of two VMs has the turn."""
         self.turn += kind == HOLD
         self.arbiter.send(MESSAGE.pack(kind, self.turn, 0, 0, 2, 40, 0, 0, 0, 0, 0, 0, 0))
 
@@ -74,7 +74,7 @@ class Overrun(puppet.DriverCase):
         self.assertTrue(wait(lambda: self.is_told(page)), self.daemon.log())
         self.assertTrue(self.daemon.wait_log(f'(worker {worker.pid}) runs kernels in other VMs\' turns'))
         self.assertEqual([q['refused'] for q in self.daemon.status()['quota'] if q['name'] == 'max-kernel-time'], ['1'])
-        # It does not end.
+        # The worker does not end by itself.
         self.assertTrue(wait(lambda: worker.pid not in self.daemon.workers()), self.daemon.log())
         self.assertIn("runs kernels in other VMs' turns, was told to end its process, and goes on: it is killed (raise "
                       '--max-kernel-time)', self.daemon.log())

@@ -21,7 +21,7 @@ GROUP_MOUNTS = re.compile(r'^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2? ', re.MULTILINE
 
 
 def folders(daemon_pid):
-    """Of the control groups that a daemon has made, wherever they are."""
+    """The folders of the control groups that a daemon has made, in any hierarchy."""
     with open('/proc/self/mountinfo') as mounts:
         points = GROUP_MOUNTS.findall(mounts.read())
     return [path for point in points for path in glob.glob(f'{point}/**/vcudad-*-{daemon_pid}-*', recursive=True)]
@@ -42,7 +42,7 @@ class Reaping:
 
     def setUp(self):
         os.environ['VCUDA_TEST_GROUPS'] = self.way
-        # What a worker starts has its environment, and is found by this.
+        # Processes that a worker starts inherit its environment: this variable finds them.
         os.environ['VCUDA_TEST_MARK'] = f'{os.getpid()}-{time.monotonic_ns()}'
         try:
             self.daemon = vmm.Daemon()
@@ -186,7 +186,7 @@ class SubReaper(Reaping, unittest.TestCase):
     kept = 1
 
     def test_children_of_the_program_that_became_vcudad(self):
-        """A script that starts vcudad by exec has its own children ended by nobody."""
+        """vcudad, started by exec from a script, does not end the script's children."""
         script = 'sleep 600 & echo $! >"$0"; exec "$@"'
         path = os.path.join(self.daemon.directory.name, 'second')
         second = subprocess.Popen(['sh', '-c', script, f'{path}.pid', vmm.VCUDAD, '--worker', vmm.FAKE_WORKER, '--sandbox', 'off',

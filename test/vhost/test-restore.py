@@ -138,7 +138,7 @@ class Own(Case):
         self.step(UNLOCK, a, OPEN, RUNNING, IS_QUIET | IS_BUSY)
 
     def test_the_process_stays_after_all(self):
-        """Its connection has ended, and it has kept its channel."""
+        """The connection of the process has ended, and its channel is open."""
         a = self.worker()
         self.checkpoint(a)
         token = self.detach(a)
@@ -154,7 +154,7 @@ class Own(Case):
         self.step(UNLOCK, a, OPEN, RUNNING, IS_BUSY)
 
     def test_before_the_end_of_the_connection(self):
-        """As long as the process speaks to vcudad the session is not to be had."""
+        """The session cannot be claimed as long as the process has a connection to vcudad."""
         a = self.worker()
         self.checkpoint(a)
         own = Connection(self.daemon)
@@ -249,7 +249,7 @@ class Own(Case):
         own.close()
 
     def test_the_worker_gets_no_channel(self):
-        """It has no process any more, and would wait for ever."""
+        """The worker has no process any more, and would wait for ever."""
         a = self.worker()
         self.checkpoint(a)
         token = self.detach(a)
@@ -258,7 +258,7 @@ class Own(Case):
         self.assertEqual((status, own.ask(ATTACH, token=token)[0]), (0, 0))
         os.close(a.answer(ATTACH_CHANNEL, OUT_OF_MEMORY))
         self.assertTrue(wait(lambda: not self.daemon.status().get('process')), self.daemon.log())
-        # It would have been dropped as a client that says nothing, too.
+        # The worker has ended for this reason, and not as a silent client.
         self.assertIn('cannot change its channel', self.daemon.log())
 
     def test_the_worker_ends_meanwhile(self):
@@ -342,7 +342,7 @@ class Crowd(OwnerCase):
     options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '0')
 
     def test_many_threads(self):
-        """They are not all looked at, and the process counts as living. A look at the second one comes later."""
+        """Not all threads are looked at, and the process counts as living. A look at the second process comes later."""
         crowd, _, worker, _ = self.start_owner(signal.pause, become_crowd)
         self.addCleanup(end_process, crowd)
         process, end, other, _ = self.start_owner(begin_program)
@@ -386,7 +386,7 @@ class Gone(GoneCase):
         self.assertEqual(channel.recv(100), b'to the worker')
         channel.close()
         self.reaches(LOCKED, RETURNS)
-        # Its memory is not shared yet.
+        # The worker's memory is not shared yet.
         self.assertEqual(self.holder.act(UNLOCK)[0], -errno.EBADFD)
         other = Connection(self.daemon)
         self.addCleanup(other.close)
@@ -400,7 +400,7 @@ class Gone(GoneCase):
         self.assertTrue(wait(lambda: self.claim(self.token)[1] == 0))
 
     def test_another_process_has_its_number(self):
-        """It has a worker of its own, and no part in the session."""
+        """The new process has a worker of its own, and no part in the session."""
         self.end_process()
         try:
             child = fork_as(self.holder.pid)

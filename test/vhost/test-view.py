@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers of a VM see of the host, and as which user: the real worker, and code of an attacker in it."""
+"""The files, namespaces and user of a VM's workers: the real worker, and an attacker's code in it."""
 import errno
 import os
 import shutil
@@ -30,7 +30,7 @@ def may_unshare(*options):
 
 
 def refusal(*options):
-    """What a vcudad says that does not start."""
+    """The message of a vcudad that does not start."""
     result = subprocess.run([vmm.VCUDAD, '--worker', WORKER, *options], capture_output=True, text=True, timeout=vmm.LIMIT, check=False)
     assert result.returncode in (1, 2), result
     return result.stderr
@@ -47,7 +47,7 @@ def shared_memory(pid):
 
 
 def identity(pid):
-    """Its users and groups, each real, effective, saved and of files, and its other groups."""
+    """The users and groups of a process, each real, effective, saved and of files, and its other groups."""
     with open(f'/proc/{pid}/status') as status:
         lines = dict(line.rstrip('\n').split(':\t', 1) for line in status if ':\t' in line)
     return set(lines['Uid'].split()), set(lines['Gid'].split()), lines['Groups'].split()
@@ -115,7 +115,7 @@ class Base(unittest.TestCase):
         return vm.stop()
 
     def connect(self, worker, path):
-        """What code in the worker gets that connects to a socket of the host."""
+        """The result of a connect() in the worker to a socket of the host."""
         address = struct.pack('=H', socket.AF_UNIX) + path.encode() + b'\0'
         with Tracee(worker) as main:
             at = main.call(MMAP, 0, PAGE, 3, 0x22, -1, 0)
@@ -204,7 +204,7 @@ class View(Base):
         self.assertEqual(os.readlink(f'/proc/{vm.daemon.process.pid}/ns/mnt'), os.readlink('/proc/self/ns/mnt'))
 
     def test_view_follows_the_files(self):
-        """Somebody removes the cache: a later worker has the folder that is there then."""
+        """The cache is removed: a later worker has the new folder."""
         vm = self.vm('--cache', 'a')
         one = vm.worker()
         shutil.rmtree(self.cache)

@@ -49,7 +49,7 @@ class Warm(unittest.TestCase):
         self.start('--warm', '2', '--warm-device', '3')
         first = self.wait_for(2)
         for pid in first:
-            # It is there before it runs its program.
+            # The process exists before it runs its program.
             wait(lambda: arguments_of(pid))
             self.assertEqual(arguments_of(pid), ['--transport', 'later', '--backend', 'auto', '--sandbox', 'off', '--warm', '3'])
             self.assertTrue(vmm.has_own_descriptors(pid), 'it has a descriptor of a guest')

@@ -80,7 +80,7 @@ class Tracee:
         ptrace(SETREGS, self.thread, ctypes.create_string_buffer(data))
 
     def call(self, number, *arguments):
-        """What the system call returns, -errno where it fails; None: a filter answers with a signal."""
+        """The result of the system call, -errno where it fails; None: a filter answers with a signal."""
         given = dict(zip(ARGUMENTS, (a & (1 << 64) - 1 for a in arguments)))
         self.set({**self.before, 'rax': number, 'orig_rax': (1 << 64) - 1, 'rip': self.instruction, **given})
         ptrace(SINGLESTEP, self.thread)

@@ -143,7 +143,7 @@ def has_own_descriptors(pid):
 
 
 class Client:
-    """What a guest library does first, over the local transport."""
+    """The first requests of a guest library, over the local transport."""
 
     def __init__(self, daemon):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

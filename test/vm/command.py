@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of `vcuda vm run` has the command's input, terminal, signals and writable folders.
 
-usage: command.py BUILD_DIRECTORY KERNEL SCENARIO      (77: no QEMU or kernel to be had here)
+usage: command.py BUILD_DIRECTORY KERNEL SCENARIO      (77: there is no QEMU or kernel)
 """
 
 import fcntl

@@ -38,7 +38,7 @@ static void copy_shape(size_t offset, size_t bytes, CUstream stream, bool async)
 	fill(host, bytes, offset + 1);
 	expect(host, bytes, !async);
 	CHECK(!(async ? cuMemcpyHtoDAsync_v2(device, host, bytes, stream) : cuMemcpyHtoD_v2(device, host, bytes)));
-	/* It is pageable memory: the application may use it again. */
+	/* The call has returned, and the memory is pageable: the application may reuse it. */
 	memset(host, 0, bytes);
 	if (async)
 		CHECK(!cuStreamSynchronize(stream));
@@ -173,7 +173,7 @@ static void fragmented(void)
 	CHECK(!cuMemcpyDtoH_v2(host, device, bytes));
 	CHECK(is_filled(host, bytes, 5) && !pinned_kib());
 
-	/* Its first half of huge pages: two parts of 8 MiB. */
+	/* The first half is of huge pages: two parts of 8 MiB. */
 	CHECK(!munmap(host, good));
 	CHECK(mmap(host, good, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == host);
 	madvise(host, good, MADV_HUGEPAGE);
@@ -189,7 +189,7 @@ static void fragmented(void)
 	CHECK(is_filled(host, bytes, 6) && !pinned_kib());
 }
 
-/* Who may pin next to nothing (the module's limit is set by vm.py) has his copies made all the same. */
+/* Copies of a process with a tiny limit of pinned memory succeed (vm.py sets the module's limit). */
 static void limit(void)
 {
 	const size_t bytes = 24 * MIB;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of direct.c share: the driver's functions, memory, and the count of what copies should take. */
+/* Shared by the cases of direct.c: the driver's functions, memory, and the expected counts of commands. */
 #ifndef VCUDA_TEST_DIRECT_H
 #define VCUDA_TEST_DIRECT_H
 

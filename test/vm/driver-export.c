@@ -79,7 +79,10 @@ static void kill_waiter(uint64_t name)
 	close(asks[1]);
 }
 
-/* What the host comes to hold for it is dropped; what the host refuses is not, or a file would lose its hold. */
+/*
+ * A hold that the host grants to a killed waiter is dropped. A hold that the host refuses is not, or a file would lose
+ * its hold.
+ */
 static void check_killed_waiter(int fd, volatile uint32_t *share)
 {
 	int file;
@@ -116,7 +119,7 @@ static void check_survivor(int fd, volatile uint32_t *share)
 		if (!fork()) {
 			close(own);
 			close(go[1]);
-			/* until nobody writes there */
+			/* until no process has the write end */
 			while (read(go[0], &c, 1) < 0)
 				continue;
 			check_file(file);
@@ -133,7 +136,7 @@ static void check_survivor(int fd, volatile uint32_t *share)
 	await_held(fd, share, 0);
 }
 
-/* Of one user, whatever contexts the files were made with. */
+/* The limit counts the files of one user in all contexts. */
 static void check_user_limit(int fd, volatile uint32_t *share)
 {
 	int parameter = open("/sys/module/virtio_cuda/parameters/max_exports", O_RDWR), files[2], other = open_device();

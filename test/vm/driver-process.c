@@ -40,7 +40,7 @@ void check_fork(void)
 		FAILS(pin(fd, data, MIB, true), EPERM);
 		FAILS(unpin(fd, data, MIB), EPERM);
 		CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EPERM);
-		/* Its memory is its own. */
+		/* The child's memory is a copy. */
 		memset(data, 3, MIB);
 		other = open_device();
 		CHECK(!open_context(other, GOOD));

@@ -210,7 +210,7 @@ static void call_change_map(struct caller *c)
 	}
 }
 
-/* What is pinned is taken away, made read-only, or replaced by a file. */
+/* Pinned memory is unmapped, made read-only, or replaced by a file. */
 static void call_change_arena(struct caller *c)
 {
 	uint64_t first = below(c, ARENA_PAGES), count = 1 + below(c, 16);

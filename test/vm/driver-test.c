@@ -139,7 +139,7 @@ static void check_pin(void)
 	CHECK(!unpin(fd, data + 4 * MIB, 4 * MIB));
 	CHECK(data[4 * MIB + 8] == 0);
 	CHECK(!pinned_kib());
-	/* What ends inside a hole gives back what it had. */
+	/* A pin that fails at a hole unpins its first pages. */
 	CHECK(!munmap(data + 6 * MIB, MIB));
 	FAILS(pin(fd, data, 8 * MIB, true), EFAULT);
 	CHECK(!pinned_kib() && !ask(fd, share).mappings);
@@ -195,7 +195,10 @@ static unsigned char *mixed_memory(size_t bytes)
 	return data;
 }
 
-/* What is in too many pieces is refused without a word to the host; all else is as with mappings. */
+/*
+ * A direct range of too many extents is refused without a message to the host. Otherwise direct ranges behave as
+ * mappings.
+ */
 static void check_direct(void)
 {
 	const size_t bytes = 16 * MIB;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of the driver have in common: contexts of /dev/vcuda, each with a host that behaves in its own way.
- */
+/* Shared by the checks of the driver: contexts of /dev/vcuda, each with a host of its own behaviour. */
 #ifndef VCUDA_DRIVER_TEST_H
 #define VCUDA_DRIVER_TEST_H
 
@@ -15,7 +14,7 @@
 
 enum scenario { GOOD, SLOW_DESTROY, LOSE, MAP_FAILS, NO_DESTROY, DESTROY_FAILS, NO_CREATE, SLOW_UNMAP, SCRIBBLER };
 
-/* What fake-host.py writes at 64. */
+/* The counters that fake-host.py writes at offset 64. */
 struct counters {
 	uint32_t bad, contexts, mappings, hellos, extents, direct, maps, held;
 };
@@ -45,7 +44,7 @@ struct counters ask(int fd, volatile uint32_t *share);
 void *memory(size_t bytes);
 unsigned long pinned_kib(void);
 
-/* Of several processes: driver-process.c */
+/* Checks with several processes: driver-process.c */
 void check_fork(void);
 void check_orphan(void);
 void check_sharer(void);

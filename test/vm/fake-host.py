@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host without workers: plays vcudad's side of protocol/control.h, so that the guest's driver meets every answer.
 
-Runs in vcudad's place (VCUDA_DAEMON). What a context meets is chosen by the guest's test through CREATE's minor version:
+Runs in vcudad's place (VCUDA_DAEMON). The guest's test chooses a context's scenario through CREATE's minor version:
 
     0  all is well
     1  DESTROY is answered after a second; until then the host writes to all that it may write to
@@ -138,7 +138,7 @@ class Host:
     # Control
 
     def scribble(self, context, only=None):
-        """What a GPU might still be doing."""
+        """Writes to the context's writable memory, as a GPU may still do."""
         for address, mapping in context.mappings.items():
             if mapping["writable"] and only in (None, address):
                 for gpa, length in mapping["extents"]:
@@ -253,7 +253,7 @@ class Host:
             self.answer(request, -errno.ENOENT)
 
     def finish_unmaps(self, context):
-        """What is still owed of a context that ends: once DESTROY is answered nothing writes any more."""
+        """Answers the delayed UNMAPs of a context that ends: once DESTROY is answered nothing writes any more."""
         for entry in [entry for entry in self.later if entry[1] is context]:
             self.later.remove(entry)
             entry[2]()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a guest process may try with registered memory. Each case ends in an error or in correct data; in none may
- * memory change that the process cannot write itself, and the process that comes after must find everything in order.
+ * Attacks of a guest process with registered memory. Each case ends in an error or in correct data. No case may change
+ * memory that the process cannot write itself, and the next process must work.
  *
- * usage: hostile-pins CASE (alone: prints the cases)     exit status 0: as it should be; 1: not
+ * usage: hostile-pins CASE (alone: prints the cases) exit status 0: as it should be; 1: not
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -236,7 +236,7 @@ static void unmapped(void)
 	compute();
 }
 
-/* Where the worker's own program, libraries, heap and stack are, and where nobody may map. */
+/* Addresses of the worker's own program, libraries, heap and stack, where no guest may map. */
 static const uint64_t worker_addresses[] = {
 	0x10000, 0x400000, 0x080000000000, 0x100000000000, 0x2aaaaaaab000, 0x555555554000,
 	0x7ffff7000000, 0x7fffffe00000,
@@ -252,7 +252,7 @@ static void *map_at(uint64_t address)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Whatever the answer, the worker lives on. */
+/* The worker survives any answer. */
 static void pin_raw(int fd, volatile uint32_t *share, uint64_t address, uint64_t bytes)
 {
 	struct vcuda_pin pin = {address, bytes, VCUDA_PIN_WRITABLE, 0};
@@ -318,7 +318,7 @@ static void direct_raw(void)
 	CHECK(pin_direct(fd, p, -4096ull, 0) == EINVAL && pin_direct(fd, (void *)4096, huge, 0) == EFAULT);
 	/* In too many pieces: one page is one. The page of zeros, again and again, is as many. */
 	CHECK(pin_direct(fd, p, 4096, 0) == E2BIG && pin_direct(fd, nothing, huge, 0) == E2BIG);
-	/* Of neither kind over either kind, and given back as they were taken. */
+	/* No pin of either kind may overlap another one, and each is unpinned as it was pinned. */
 	CHECK(!pin_direct(fd, p, 2 * huge, VCUDA_PIN_WRITABLE) && pin_direct(fd, p, 2 * huge, 0) == EEXIST);
 	CHECK(pin_direct(fd, p + huge, 2 * huge, 0) == EEXIST);
 	CHECK(ioctl(fd, VCUDA_IOC_PIN, &(struct vcuda_pin){(uintptr_t)p, huge, 0, 0}) && errno == EEXIST);

@@ -180,7 +180,7 @@ class Machine:
     # ---- the guest's shell ----
 
     def await_line(self, pattern):
-        """What came before the line, and the match."""
+        """Waits for a line. Returns the text before it and the match."""
         end = time.monotonic() + LIMIT
         while not (match := re.search(pattern, self.received, re.M)):
             check(self.qemu.poll() is None, "QEMU has ended")

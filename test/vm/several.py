@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Several VMs at once, with a vcudad each: their programs compute and check, and what happens to one VM is nothing to the others.
+"""Several VMs at once, with a vcudad each: their programs compute and check, and the end of one VM does not affect the
+others.
 
-usage: several.py BUILD_DIRECTORY KERNEL [VMS PROCESSES]      2 and 2 unless told. 77: no QEMU or kernel to be had here.
+usage: several.py BUILD_DIRECTORY KERNEL [VMS PROCESSES]      2 and 2 unless told. 77: there is no QEMU or kernel.
 """
 
 import contextlib
@@ -54,7 +55,7 @@ def go_on(vm, processes):
 
 
 def export_nothing(vm, other):
-    """What a descriptor of one VM names is nothing in another one, while it is there."""
+    """The name of an export of one VM is unknown in another one while the export exists."""
     vm.run("mkfifo /tmp/in; exports show </tmp/in >/tmp/show 2>&1 & pid=$!; exec 7>/tmp/in")
     vm.run(f"timeout {LIMIT} sh -c 'until grep -q next? /tmp/show; do usleep 20000; done'")
     other.run("exports forge " + vm.run("head -1 /tmp/show"))

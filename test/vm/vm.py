@@ -4,7 +4,7 @@
 
 usage: vm.py BUILD_DIRECTORY KERNEL SCENARIO...      (--list prints the scenarios)
 
-Several scenarios share one VM, one after another, and after each nothing may be left behind. 77: no QEMU or kernel to be had here.
+Several scenarios share one VM, one after another, and each must leave nothing behind. 77: there is no QEMU or kernel.
 """
 
 import glob
@@ -45,7 +45,7 @@ def of_toolkits():
 
 
 def programs():
-    """What goes into the guest."""
+    """The programs and libraries for the guest."""
     return [*built(*(f"examples/{n}" for n in EXAMPLES + STATIC), "test/local/steady", "test/local/checkpoint", "test/local/descriptors", "test/local/registration", "test/local/hostmem", "test/local/exports", "test/vm/direct", "test/vm/pin-kill", "test/vm/hostile-pins",
                    "guest/lib/libcuda.so.1", "guest/lib/libnvidia-ml.so.1"),
             *glob.glob(os.path.join(BUILD, "guest/lib/libcudart.so.*")), *of_toolkits()]
@@ -245,7 +245,8 @@ def release(vm):
 
 
 def checkpoint(vm):
-    """cuCheckpointProcess*() by pids of the guest: a process stands while it is locked, has no memory, and goes on; other users may not."""
+    """cuCheckpointProcess*() by pids of the guest: a locked process stops, has no memory, and goes on; other users may
+    not lock it."""
     program, other = vm.steady(), vm.steady()
 
     def act(who, *steps, before=""):
@@ -270,7 +271,7 @@ def checkpoint(vm):
 
 
 def memory(vm):
-    """What a process costs: the area shared with its worker, and the daemon."""
+    """The memory of a process: the area shared with its worker, and the daemon."""
     process = vm.steady()
     sizes = vm.run(f"awk '/vcuda/ {{ on = 1 }} on && /^Size/ {{ sum += $2; on = 0 }} END {{ print sum }}' /proc/{process[0]}/smaps")
     resident, shared = resident_kib(vm.daemon.pid), int(sizes)
@@ -488,7 +489,7 @@ def direct_limit(vm):
 
 
 def direct_ends(vm):
-    """Of processes and of workers, in the middle of copies."""
+    """Processes and workers end in the middle of copies."""
     vm.run("direct killed")
     vm.run("mkfifo /tmp/fifo; direct worker-dies >/tmp/fifo & ( read word; echo $word >/tmp/word; cat >/tmp/died ) </tmp/fifo & sleep 0")
     wait_until(lambda: "ready" in vm.sh("cat /tmp/word")[1], "the process does not begin to copy")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the guest's libcublas, libcublasLt and libcurand call. NVIDIA's driver has none of them. */
+/* Functions for the guest's libcublas, libcublasLt and libcurand. NVIDIA's driver does not have them. */
 #include "launch/computation.h"
 
 #include "core/capture.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texture and surface references, which CUDA 12 dropped and its driver has: variables of a module that kernels name and
- * the program binds memory to. The settings of a reference are kept here. NVIDIA's driver gets all of them at each
- * change. On the software GPU a reference is a variable of the device code that holds the handle of an object of
- * today's kind (ptx-parse-body.c), which is made anew.
+ * Texture and surface references, which CUDA 12 dropped but its driver still has: variables of a module that kernels
+ * name and the program binds memory to. The settings of a reference are kept here. Each change sends all settings to
+ * NVIDIA's driver. On the software GPU a reference is a variable of the device code that holds the handle of a texture
+ * or surface object (ptx-parse-body.c). A change makes a new object.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void drop_object(bool surface, unsigned long long object)
 		cuTexObjectDestroy(object);
 }
 
-/* Drops the references of modules that are gone. With the lock. */
+/* Removes the references of modules that are gone. The caller holds the lock. */
 static void throw_out(void)
 {
 	for (struct reference **at = &references, *r; (r = *at);) {
@@ -265,7 +265,7 @@ VCUDA_EXPORT CUresult cuTexRefSetMipmappedArray(CUtexref ref, CUmipmappedArray a
 	return result == CUDA_SUCCESS ? bind_to(r, &d) : result;
 }
 
-/* Textures begin at aligned addresses: the program gets the offset of `dptr`, or it is an error. */
+/* Textures begin at aligned addresses. *offset gets the distance of `dptr`; without `offset` it is an error. */
 VCUDA_EXPORT CUresult cuTexRefSetAddress_v2(size_t *offset, CUtexref ref, CUdeviceptr dptr, size_t bytes)
 {
 	CUDA_RESOURCE_DESC d = {.resType = CU_RESOURCE_TYPE_LINEAR};
@@ -396,7 +396,7 @@ VCUDA_EXPORT CUresult cuSurfRefGetArray(CUarray *array, CUsurfref ref)
 	return result;
 }
 
-/* For CUDA 1 to 3 (launch-frame.c). A module's references are there for all its functions: nothing is left to do. */
+/* A function of CUDA 1 to 3 (launch-frame.c). All functions of a module see its references: nothing is left to do. */
 VCUDA_EXPORT CUresult cuParamSetTexRef(CUfunction function, int unit, CUtexref ref)
 {
 	struct libcuda_function_entry *e;

@@ -50,7 +50,7 @@ static bool multiply_add(uint64_t a, uint64_t b, uint64_t c, uint64_t *sum)
 	return !__builtin_mul_overflow(a, b, sum) && !__builtin_add_overflow(*sum, c, sum);
 }
 
-/* Finds the kind of the memory, and moves the position into the address. */
+/* Finds the kind of the memory, and adds the position to the address. */
 static CUresult check_memory(struct libcuda_box_side *s, const vcuda_box *box)
 {
 	vcuda_box_end *e = &s->end;

@@ -9,7 +9,7 @@
 #include "memory/range.h"
 #include "protocol/types.h"
 
-/* One side of CUDA_MEMCPY3D, which names them apart. */
+/* One side of CUDA_MEMCPY3D, which has other names for each side. */
 struct libcuda_box_side {
 	vcuda_box_end end; /* address: of the first byte of memory; then x, y and z are 0 */
 	CUmemorytype type;

@@ -10,10 +10,10 @@
 #include "stream/stream.h"
 #include "core/thread.h"
 
-/* A huge page. Smaller parts at the ends go by staging: a processor copies small pages faster. */
+/* A huge page. The ends that do not fill one go by staging: a processor copies small pages faster. */
 #define GRAIN ((size_t)2 << 20)
 
-/* A copy is pinned in so many parts, so that its first pin and its last release do not matter much. */
+/* The parts of a copy, of which one is pinned at a time: enough that the first pin and the last release cost little. */
 #define PARTS 4
 #define LEAST_PART ((size_t)8 << 20)
 #define LARGEST_PART ((size_t)32 << 20)

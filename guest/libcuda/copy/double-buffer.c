@@ -47,22 +47,21 @@
 struct copy {
 	char *host;
 	size_t bytes, piece;
-	uint64_t pieces, next; /* `next`: the first that no thread has taken; under the lock */
+	uint64_t pieces, next; /* `next`: the first piece that no thread has taken; under the lock */
 	bool to_device;
 	unsigned int count; /* of blocks */
 	uint32_t mask, blocks[MOST_BLOCKS];
 	unsigned int useful;  /* threads besides the caller's */
-	unsigned int threads; /* that have a piece of it; under the lock */
-	bool called;          /* for the useful ones */
+	unsigned int threads; /* that have a piece of the copy; under the lock */
+	bool called;          /* helpers have been called */
 	struct copy *following;
 };
 
-/* A thread that finds the lock taken spins for a while: all see at once that a piece is ready, and none has the lock
- * for long. */
+/* Adaptive: a thread spins for a while, since all see at once that a piece is ready, and none holds the lock long. */
 static pthread_mutex_t lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 
-/* Helpers with low numbers work most, and find caches and processors as they left them. */
+/* Helpers with low numbers work first, so that they find warm caches and the same processors. */
 static struct helper {
 	pthread_cond_t called;
 	bool asleep, runs;
@@ -102,7 +101,7 @@ static _Atomic uint32_t *handover_of(const struct copy *c, uint64_t piece)
 	return &client_call_shm()->handovers[c->blocks[piece % c->count]].count;
 }
 
-/* The block's count when the piece is ours. */
+/* The value of the block's count when this side owns the block for the piece. */
 static uint32_t own_count(const struct copy *c, uint64_t piece)
 {
 	return (uint32_t)(piece / c->count) * 2 + (c->to_device ? 0 : 1);
@@ -337,7 +336,7 @@ static bool begin(struct copy *c)
 	return any;
 }
 
-/* The caller's part while it waits for the worker: once the worker has the command, the caller wakes the helpers. */
+/* Runs while the caller waits for the worker. The first run, once the worker has the command, calls the helpers. */
 static bool work_myself(void *copy)
 {
 	struct copy *c = copy;
@@ -354,7 +353,7 @@ static bool work_myself(void *copy)
 	return ready;
 }
 
-/* The worker is done with the copy. Pieces in the blocks can be taken: all of them, if the copy succeeded. */
+/* The worker is done with the copy. If the copy succeeded, the remaining pieces are ready in the blocks. */
 static void end(struct copy *c, bool succeeded)
 {
 	pthread_mutex_lock(&lock);
@@ -393,7 +392,7 @@ bool libcuda_stage_double_buffer(const struct libcuda_transfer *t, CUresult *res
 	*result = libcuda_stream_wait(t->how, t->stream);
 	if (*result != CUDA_SUCCESS)
 		return true;
-	/* A thread that is cancelled in here would leave others with its copy. */
+	/* A thread that is cancelled here would leave its copy on the stack to the helpers. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	has_begun = take_blocks(&c) && begin(&c);
 	if (has_begun) {

@@ -19,7 +19,7 @@ CUresult libcuda_memset_check(const CUDA_MEMSET_NODE_PARAMS *params, struct libc
 CUresult libcuda_memset_issue(const struct call_options *how, const CUDA_MEMSET_NODE_PARAMS *params, bool unsure,
 			      CUstream resolved);
 
-/* Both, on a stream as the application names it. Height 0 is an empty memset here. */
+/* Checks and issues a memset on a stream as the application names it. Height 0 is an empty memset here. */
 CUresult libcuda_memset(const CUDA_MEMSET_NODE_PARAMS *params, CUstream stream);
 
 /* Whether a node with these parameters would run without an error that is known here. Height 0 is an empty memset. */

@@ -58,7 +58,7 @@ static CUresult check_places(const struct ranges *b)
 	return result;
 }
 
-/* All of them or none. Discarded memory may keep its contents: the memory stays in its place. */
+/* Checks all ranges before the call acts on any. Discarded memory may keep its contents: it stays in place. */
 static CUresult check_ranges(const struct ranges *b, unsigned long long flags, CUstream stream)
 {
 	CUstream resolved = stream;
@@ -112,7 +112,7 @@ VCUDA_EXPORT CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *siz
 	return check_ranges(&(struct ranges){addresses, sizes, count, NULL, NULL, 0}, flags, stream);
 }
 
-/* The stream that may use the memory: here all streams always may. */
+/* Checks the arguments only: managed memory is always accessible to all streams. */
 VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
 {
 	CUresult result = libcuda_stream_enter(&stream);
@@ -124,7 +124,7 @@ VCUDA_EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr addres
 		return result;
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The default stream is everybody's. */
+	/* Memory cannot be attached to the default stream alone. */
 	if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The whole allocation, which is said by 0 too. */

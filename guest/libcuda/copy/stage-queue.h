@@ -15,8 +15,8 @@
 #define LIBCUDA_STAGE_PIECE ((size_t)64 * 1024)
 
 /*
- * Copies pageable memory. Returns when the stream's earlier work is done and the bytes are taken, or there.
- * Thread-safe.
+ * Copies pageable memory. Returns when the stream's earlier work is done, and the bytes have been read from `host` or
+ * have arrived there. Thread-safe.
  */
 CUresult libcuda_stage_queue_copy(const struct libcuda_transfer *t);
 

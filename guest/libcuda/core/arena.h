@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address space that guest and worker keep for each other: where memory that both share is placed, and where the
- * worker's devices place theirs, so that no mapping of this process ever has a device pointer's value. Functions return
- * 0 or -errno; thread-safe.
+ * Address space that guest and worker reserve for each other: for memory that both share, and for the memory of the
+ * worker's devices. So no mapping of this process ever has a device pointer's value. Functions return 0 or -errno;
+ * thread-safe.
  */
 #ifndef VCUDA_ARENA_H
 #define VCUDA_ARENA_H
@@ -14,7 +14,7 @@
 #include "core/init.h"
 #include "protocol/types.h"
 
-/* Reserves the addresses that the worker named. A failure is logged: then there is no place for pinned memory. */
+/* Reserves the ranges that the worker named. A failure is logged: then there is no address space for pinned memory. */
 void libcuda_arena_reserve(const vcuda_host_info *host);
 
 /* `bytes` (page aligned) of reserved, unmapped address space. */
@@ -30,7 +30,7 @@ static inline bool libcuda_arena_is_device(uint64_t address)
 	return false;
 }
 
-/* True if [start, end) is such address space and reserved: the program has nothing there. */
+/* True if [start, end) is such address space and reserved, so that the program has no mapping there. */
 bool libcuda_arena_is_reserved(uint64_t start, uint64_t end);
 
 #endif

@@ -80,7 +80,7 @@ static inline CUresult libcuda_capture_context_refuses(const struct libcuda_cont
 	return ops ? ops->context_refuses(context) : CUDA_SUCCESS;
 }
 
-/* Events, as libcuda_capture_takes(). An event that was recorded in a capture means nodes and no work. */
+/* For events, as libcuda_capture_takes(). An event that was recorded in a capture represents nodes and no work. */
 static inline bool libcuda_capture_record(const struct call_options *how, CUevent event, CUstream resolved,
 					  unsigned int flags, CUresult *result)
 {

@@ -139,8 +139,7 @@ static void forget_contents(struct libcuda_context *c)
 
 /* ---- primary contexts ---- */
 
-/* The context has ended in the worker. Objects that other threads have made in it since then are of no later
- * generation. */
+/* The context has ended in the worker. Objects that other threads made meanwhile are of the old generation too. */
 static void note_ended(struct libcuda_context *c)
 {
 	atomic_fetch_add(&c->generation, 1);
@@ -199,7 +198,7 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return result;
 }
 
-/* Ends the context for all its holders; a later user of the device retains it anew, as the runtime does. */
+/* Ends the context in spite of its references. A later user of the device retains it anew, as the runtime does. */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	CUresult result = libcuda_require_device(dev);
@@ -222,7 +221,9 @@ VCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return result;
 }
 
-/* PyTorch asks this a thousand times in a step of a training. Only this process changes the flags of an active context.
+/*
+ * PyTorch calls this a thousand times in a step of a training, so the flags of an active context are kept: only this
+ * process changes them.
  */
 VCUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {

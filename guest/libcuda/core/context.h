@@ -16,11 +16,11 @@
 #include "guest/client/call.h"
 #include "protocol/cuda-abi.h"
 
-/* Where streams write how far they are, and how many of them do. */
+/* The page to which streams write their progress, and the number of these streams. */
 struct libcuda_fence_page {
 	_Atomic uint64_t generation; /* of the context: all this is of that generation */
 	_Atomic unsigned int streams;
-	_Atomic uint64_t refused; /* the generation, plus one, that has none and needs not be asked again */
+	_Atomic uint64_t refused; /* the generation, plus one, that has no page, so that it is not asked for again */
 	uint32_t *page;
 	uint64_t page_generation;
 	unsigned int taken;
@@ -30,22 +30,22 @@ struct libcuda_fence_page {
 
 /* How far waits have come, as positions in the ring (completion.h). */
 struct libcuda_completion {
-	_Atomic uint64_t all;            /* all that was issued before it is done */
-	_Atomic uint64_t blocking;       /* so is what the default stream had to do */
-	_Atomic uint64_t output_flushed; /* a wait, with which came what kernels had printed */
-	_Atomic uint64_t polled;         /* something was found to be done, without such a wait */
+	_Atomic uint64_t all;            /* all work that was issued before this is done */
+	_Atomic uint64_t blocking;       /* all such work that the default stream depends on is done */
+	_Atomic uint64_t output_flushed; /* the last wait that flushed the printf output of kernels */
+	_Atomic uint64_t polled;         /* the last work that was found to be done without such a wait */
 };
 
 struct libcuda_context {
 	struct call_context calls;   /* its id is NULL: a primary context that is not active, or a destroyed one */
 	_Atomic int error;           /* CUresult that ended it (a kernel's fault): every later call gives it */
-	_Atomic uint64_t generation; /* moves when what it held is gone (reset, destroyed) */
+	_Atomic uint64_t generation; /* changes when the context's objects are gone (reset, destroyed) */
 	CUdevice device;
 	bool primary;
-	_Atomic int64_t flags; /* of a primary one, or -1: they are to be asked for */
+	_Atomic int64_t flags; /* of a primary context, or -1: not known yet */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;                     /* of its present life, for cuCtxGetId; 0: it has not begun one */
+	uint64_t number;                     /* of its present activation, for cuCtxGetId; 0: none yet */
 	uint64_t stream_number;              /* of its default stream */
 	struct libcuda_fence_page fences;    /* throttle.c */
 	struct libcuda_completion completed; /* completion.c */
@@ -60,7 +60,7 @@ static inline struct libcuda_context *libcuda_context_current(void)
 	return t->depth ? t->stack[t->depth - 1] : NULL;
 }
 
-/* Whether the process never had another one. */
+/* Whether the process never had another context. */
 bool libcuda_context_is_only_one(void);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices that this process sees: what CUDA_VISIBLE_DEVICES leaves of the host's, numbered from 0. Everything about
- * them was asked for once, so queries cost no call.
+ * The devices that this process sees: those of the host's that CUDA_VISIBLE_DEVICES leaves, numbered from 0. The worker
+ * describes them once, so queries cost no call.
  */
 #ifndef VCUDA_DEVICE_H
 #define VCUDA_DEVICE_H
@@ -16,7 +16,7 @@ int libcuda_device_count(void);
 /* libcuda_require_init() and CUDA_ERROR_INVALID_DEVICE if there is no such device. */
 CUresult libcuda_require_device(CUdevice dev);
 
-/* The worker's number of a device that exists, and its properties. */
+/* The worker's number of a device that exists, and the worker's description of it. */
 CUdevice libcuda_device_host(CUdevice dev);
 const vcuda_device_info *libcuda_device_info_of(CUdevice dev);
 

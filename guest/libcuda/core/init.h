@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether calls can be made, and what the host said of itself. */
+/* Whether calls can be made, and the host's description of itself. */
 #ifndef VCUDA_INIT_H
 #define VCUDA_INIT_H
 

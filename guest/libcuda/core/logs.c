@@ -49,7 +49,7 @@ static void lock_callbacks(void)
 	pthread_mutex_lock(&callbacks_lock);
 }
 
-/* Lines that are logged during the program's callback are not passed to the callback. */
+/* Passes a line to the program's callbacks, but not a line that is logged meanwhile. */
 static void tell(const char *line, size_t length)
 {
 	struct CUlogsCallbackEntry_st *next;
@@ -144,10 +144,7 @@ static size_t measure(CUlogIterator *first, size_t room)
 	return bytes;
 }
 
-/*
- * To `buffer`, with a NUL if there is any room. Returns the bytes without it; 0, with *all false: something is there,
- * but no room for it.
- */
+/* To `buffer`, with a NUL if there is any room. Returns the bytes without it; 0, with *all false: something is there, but no room for it. */
 static size_t dump_locked(CUlogIterator from, char *buffer, size_t size, bool *all)
 {
 	const size_t note = strlen(NOTE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's data of each thread of the application. */
+/* The library's state for each thread of the application. */
 #ifndef VCUDA_THREAD_H
 #define VCUDA_THREAD_H
 
@@ -44,9 +44,9 @@ struct libcuda_thread {
 };
 
 /*
- * The calling thread's, once it is known. Each call asks several times, so reading this variable is no function call.
- * Because of that all thread-local variables of the library are in a room of some 1,700 bytes that the loader keeps for
- * libraries that are opened at run time. Thread-local variables of the library must therefore be small.
+ * The calling thread's state, or NULL before the first use. Each call reads it several times, so a read is no function
+ * call (initial-exec). For that the loader places all thread-local variables of the library in some 1,700 bytes that it
+ * reserves for libraries opened at run time. Thread-local variables of the library must therefore be small.
  */
 extern _Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));
 

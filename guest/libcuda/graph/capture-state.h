@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of capture.c, for the functions of the API in capture-api.c. With its lock held unless a comment differs.
+/*
+ * The state of capture.c, for the functions of the API in capture-api.c. The caller holds its lock, unless a comment
+ * says otherwise.
  */
 #ifndef VCUDA_CAPTURE_STATE_H
 #define VCUDA_CAPTURE_STATE_H
@@ -15,10 +17,10 @@ struct libcuda_context;
 struct libcuda_graph;
 struct libcuda_node;
 
-/* The nodes that what comes next in a stream, or behind an event, depends on. */
+/* The nodes that the next node in a stream, or after an event, depends on. */
 struct libcuda_frontier {
 	struct libcuda_node **nodes;
-	CUgraphNode *handles; /* the same, for who asks */
+	CUgraphNode *handles; /* the same, for the application */
 	size_t count;
 };
 
@@ -76,7 +78,7 @@ bool libcuda_capture_is_given(CUstream resolved);
 /* `*graph` is NULL where the capture failed; it has ended then as well, unless this is not the place to end it. */
 CUresult libcuda_capture_end(CUstream resolved, CUgraph *graph);
 
-/* Frontiers: without the lock, if no other thread has them. False: no memory, and some nodes may be missing. */
+/* A frontier that no other thread has needs no lock. False: no memory, and some nodes may be missing. */
 bool libcuda_frontier_add(struct libcuda_frontier *f, struct libcuda_node *n);
 bool libcuda_frontier_join(struct libcuda_frontier *f, const struct libcuda_frontier *other);
 void libcuda_frontier_free(struct libcuda_frontier *f);

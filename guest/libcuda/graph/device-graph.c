@@ -30,11 +30,11 @@
 
 #define NO_NODE UINT32_MAX
 
-/* The largest distance of two rows that a driver takes. */
+/* The largest distance of two rows, in bytes, that a driver accepts. */
 #define MAX_PITCH 0x7fffffffull
 
 /*
- * The graphs that the worker keeps, by the context that they end with. Not the executable graphs themselves: a program
+ * A graph that the worker keeps, and the context that it ends with. No record points to an executable graph: a program
  * that destroys one while another thread launches it harms only itself.
  */
 struct record {

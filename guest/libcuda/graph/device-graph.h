@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs that the worker keeps: one that is launched again as it is becomes a graph of the host's driver,
- * and a launch one command. Graphs with host functions, memory of graphs, events or pageable memory are replayed, since
- * the driver's graph would differ; so are all graphs on the software GPU, whose back end has none.
+ * Executable graphs that the worker keeps. A graph that is launched again unchanged becomes a graph of the host's
+ * driver, and a launch is one command. Graphs with host functions, memory of graphs, events or pageable memory are
+ * replayed, since a graph of the driver would behave differently. The software GPU's back end has no graphs: all are
+ * replayed.
  *
  * VCUDA_GRAPHS=replay: all graphs are replayed.
  */
@@ -23,9 +24,9 @@ struct libcuda_device_graph {
 	uint64_t generation;                   /* of the context: the worker's is of that generation */
 	struct libcuda_conditions *conditions; /* of a graph with conditional nodes, whose worker's graph it is */
 	unsigned int credits;                  /* that a launch takes in a stream's queue */
-	unsigned int launches;                 /* since it was made or changed last; no more than are looked at */
-	unsigned int changes;                  /* that took the worker's away */
-	bool refused;                          /* as it is now */
+	unsigned int launches;                 /* since the last change; not counted beyond the number that matters */
+	unsigned int changes;                  /* changes that dropped the worker's graph */
+	bool refused;                          /* the worker refused the graph in its present form */
 };
 
 /*
@@ -42,17 +43,17 @@ bool libcuda_device_graph_prepare(struct libcuda_device_graph *device_graph, str
 CUresult libcuda_device_graph_require(struct libcuda_device_graph *device_graph, struct libcuda_context *context,
 				      const struct libcuda_graph *graph, struct libcuda_node *const *order);
 
-/* Only after that. */
+/* Launches the worker's graph, after one of the two functions above allowed that. */
 CUresult libcuda_device_graph_launch(struct libcuda_device_graph *device_graph, const struct call_options *how,
 				     CUstream resolved);
 
 /* A replay has been issued without an error. */
 void libcuda_device_graph_replayed(struct libcuda_device_graph *device_graph);
 
-/* The graph has changed: the worker's copy is out of date. */
+/* The executable graph has changed. */
 void libcuda_device_graph_changed(struct libcuda_device_graph *device_graph);
 
-/* The graph is gone. The worker's may run still: the driver frees it then. */
+/* The executable graph is destroyed. The worker's graph may still run: the driver frees it afterwards. */
 void libcuda_device_graph_drop(struct libcuda_device_graph *device_graph);
 
 #endif

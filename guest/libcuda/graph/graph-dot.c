@@ -174,7 +174,7 @@ static void print_graph(FILE *f, const struct libcuda_graph *g, const char *pref
 	for (const struct libcuda_node *n = g->first; n; n = n->next, at++) {
 		char inner[256];
 
-		/* deeper drawings cannot be read */
+		/* graphs that are nested more deeply are left out */
 		if ((size_t)snprintf(inner, sizeof(inner), "%s%zu.", prefix, at) >= sizeof(inner))
 			continue;
 		if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)

@@ -116,7 +116,7 @@ static CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags, 
 	e->graph = libcuda_graph_clone(g, libcuda_context_current());
 	if (e->graph)
 		e->order = libcuda_graph_order(e->graph, &cycle);
-	/* The copy's own handle is that of another kind of object, so no other object has it. */
+	/* The address behind the copy's handle is unique: no other object has it. */
 	o = e->order ? libcuda_object_add(LIBCUDA_OBJECT_EXEC, (char *)e->graph->handle + 1, NULL, NULL) : NULL;
 	if (!o) {
 		destroy(e);
@@ -394,7 +394,7 @@ static bool same_edges(const struct libcuda_node *a, const struct libcuda_node *
 static CUgraphExecUpdateResult update_child(struct libcuda_graph *to, const struct libcuda_graph *from,
 					    const struct libcuda_node **bad);
 
-/* The node's condition becomes that of `from`, and its bodies become those of `from`. */
+/* The node gets the condition and the bodies of `from`. */
 static CUgraphExecUpdateResult update_conditional(struct libcuda_node *n, const struct libcuda_node *from,
 						  const struct libcuda_node **bad)
 {
@@ -410,7 +410,7 @@ static CUgraphExecUpdateResult update_conditional(struct libcuda_node *n, const 
 	return result;
 }
 
-/* The copy's work becomes that of `from`. */
+/* The node of the executable graph gets the parameters of `from`. */
 static CUgraphExecUpdateResult update_node(struct libcuda_node *n, const struct libcuda_node *from,
 					   const struct libcuda_node **bad)
 {

@@ -72,7 +72,7 @@ CUdeviceptr libcuda_graph_memory_address(const struct libcuda_graph_memory *m)
 	return m->address;
 }
 
-/* Takes memory without users off the list. The caller holds the lock, and calls give_back() without it. */
+/* Takes memory that is no longer needed off the list. The caller holds the lock, and calls give_back() without it. */
 static bool unused(struct libcuda_graph_memory *m)
 {
 	struct libcuda_graph_memory **at;

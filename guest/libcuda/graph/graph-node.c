@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work of nodes: a row of functions for each type. */
+/* The functions of nodes: a row for each type. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,7 +248,7 @@ static CUresult alloc_set(struct libcuda_node *n, const CUgraphNodeParams *p)
 	const CUDA_MEM_ALLOC_NODE_PARAMS *a = &p->alloc;
 	CUresult result;
 
-	/* A node keeps the memory that it allocates. */
+	/* A node keeps its memory: it cannot be set again. */
 	if (n->alloc.memory || !a->bytesize || (a->accessDescCount && !a->accessDescs))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = libcuda_graph_memory_new(n->context, a->bytesize, &n->alloc.memory);

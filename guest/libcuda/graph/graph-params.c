@@ -115,8 +115,7 @@ VCUDA_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode nod
 	return may_be_given(params) ? libcuda_exec_set(exec, node, params) : libcuda_invalid_value();
 }
 
-/* How CUDA's functions for one type of node name its parameters: the arguments behind the node, and the same in a
- * CUgraphNodeParams. */
+/* The parameters of a node, as CUDA's functions for one type of node pass them, in a CUgraphNodeParams. */
 #define PARAMS(node_type, ...) ((CUgraphNodeParams){.type = node_type, __VA_ARGS__})
 
 #define ADD(name, node_type, decl, valid, ...)                                                                         \
@@ -345,8 +344,7 @@ VCUDA_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 	return CUDA_SUCCESS;
 }
 
-/* The attributes of a kernel's launch. Attributes that cannot be set, or are hints, keep their first value in every
- * node. */
+/* The attributes that a kernel's launch can have. Hints, and those that cannot be set, keep their initial values. */
 static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
 {
 	switch (attribute) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs live in this library: nodes hold what they do, a launch replays it as ordinary commands on the launch's
- * stream, in an order that honours every dependency, unless the worker keeps the whole (device-graph.h). The
- * application's handles are ids of objects; these are the objects. As with CUDA's own, one thread at a time may use a
- * graph.
+ * Graphs are objects of this library, and nodes hold their parameters. A launch replays the nodes as ordinary commands
+ * on the launch's stream, in an order that honours every dependency. If the worker keeps the graph (device-graph.h), a
+ * launch is one command. The application's handles are ids of these objects. As with NVIDIA's driver, one thread at a
+ * time may use a graph.
  */
 #ifndef VCUDA_GRAPH_H
 #define VCUDA_GRAPH_H
@@ -14,7 +14,7 @@
 struct libcuda_graph;
 struct libcuda_conditions;
 
-/* Memory that graphs allocate: it has its address from the node's making to the end of all that name it. */
+/* Memory that graphs allocate. It has its address from the making of the node to the end of the last user. */
 struct libcuda_graph_memory;
 
 struct libcuda_node {
@@ -25,7 +25,7 @@ struct libcuda_node {
 	uint64_t origin; /* number of the node that it is a copy of, through any number of copies; its own if of none */
 	struct libcuda_graph *graph;
 	struct libcuda_context *context; /* for handles in the parameters that belong to no context */
-	struct libcuda_node **deps;      /* what must be done before it */
+	struct libcuda_node **deps;      /* nodes that must be done before this one */
 	size_t dep_count, dep_room;
 	union {
 		struct {
@@ -123,7 +123,7 @@ bool libcuda_capture_has_graph(const struct libcuda_graph *graph);
  */
 CUresult libcuda_node_set(struct libcuda_node *node, struct libcuda_context *context, const CUgraphNodeParams *params);
 void libcuda_node_get(const struct libcuda_node *node, CUgraphNodeParams *params);
-/* False: what a node of an executable graph is told to do differs too much from what it does. */
+/* Whether a node of an executable graph may get these parameters: CUDA allows only some changes. */
 bool libcuda_node_may_become(const struct libcuda_node *node, const CUgraphNodeParams *params);
 /* An empty node becomes a copy of another. `context` is as for libcuda_node_set(). */
 CUresult libcuda_node_copy(struct libcuda_node *node, struct libcuda_context *context, const struct libcuda_node *from);

@@ -10,7 +10,7 @@
 
 struct libcuda_computation {
 	CUresult (*issue)(const struct libcuda_computation *what, const struct call_options *how, CUstream resolved);
-	struct libcuda_context *home; /* of one that is kept */
+	struct libcuda_context *home; /* of a computation that a node keeps */
 	union {
 		struct {
 			unsigned int function, flags, count;
@@ -26,7 +26,7 @@ struct libcuda_computation {
 };
 
 /*
- * Graphs have one more type of nodes for them than CUDA has. The application sees kernels: so they are natively.
+ * The type of graph nodes that are computations, beside CUDA's types. The application sees kernels, as natively.
  */
 #define LIBCUDA_NODE_COMPUTATION ((CUgraphNodeType)(CU_GRAPH_NODE_TYPE_CONDITIONAL + 1))
 
@@ -35,7 +35,7 @@ static inline CUgraphNodeType libcuda_node_type_shown(CUgraphNodeType type)
 	return type == LIBCUDA_NODE_COMPUTATION ? CU_GRAPH_NODE_TYPE_KERNEL : type;
 }
 
-/* The place of the computation in such a node's parameters; a keeper of the parameters copies the computation. */
+/* Where the parameters of such a node have their computation. Code that keeps the parameters copies the computation. */
 static inline const struct libcuda_computation **libcuda_computation_of(CUgraphNodeParams *params)
 {
 	return (const struct libcuda_computation **)params->reserved1;
@@ -50,7 +50,7 @@ CUresult libcuda_issue_transform(const struct libcuda_computation *what, const s
 CUresult libcuda_issue_random(const struct libcuda_computation *what, const struct call_options *how,
 			      CUstream resolved);
 
-/* A copy of it and of what it points to, for free(). NULL: no memory. */
+/* A deep copy, for free(). NULL: no memory. */
 struct libcuda_computation *libcuda_computation_copy(const struct libcuda_computation *what);
 
 #endif

@@ -249,7 +249,7 @@ static CUresult check_cooperative(const struct libcuda_launch *l, CUdevice dev)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 		&each, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared, 0);
-	/* The launch reports its own errors. */
+	/* The launch itself reports other errors. */
 	if (result == CUDA_SUCCESS && each > 0 &&
 	    blocks > (uint64_t)each *
 			     (unsigned int)libcuda_device_attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))

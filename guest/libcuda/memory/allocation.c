@@ -55,7 +55,7 @@ static CUresult let_go(CUmemGenericAllocationHandle handle, struct libcuda_host_
 	return CUDA_SUCCESS;
 }
 
-/* Frees the memory once it has no handle and no mapping. */
+/* Releases the memory once it is neither held, mapped nor used. */
 static CUresult settle(struct created *c)
 {
 	struct created **at = &all, old = *c;

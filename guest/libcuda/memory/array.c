@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays. Their properties are kept here, so that queries do not ask the worker. */
+/* Arrays and mipmapped arrays. Their descriptions are kept here, and all queries are answered from them. */
 #include "memory/array.h"
 
 #include "core/capture.h"

@@ -41,7 +41,7 @@ struct libcuda_host_memory {
 	struct libcuda_host_memory *next;
 };
 
-/* All of them, for forks. A change of the list holds off forks (guest/client/fork-guard.h). */
+/* All host memory, for forks. A thread that changes the list holds off forks (guest/client/fork-guard.h). */
 static struct libcuda_host_memory *all;
 
 /* ---- nodes ---- */

@@ -14,7 +14,7 @@
 
 struct libcuda_host_memory;
 
-/* Whether there is such a place: of HOST always, of HOST_NUMA if this machine has the node. */
+/* Whether the place exists: HOST always, HOST_NUMA if this machine has the node. */
 bool libcuda_host_memory_has_place(const CUmemLocation *where);
 
 /*
@@ -23,7 +23,7 @@ bool libcuda_host_memory_has_place(const CUmemLocation *where);
  */
 CUresult libcuda_host_memory_create(const CUmemLocation *where, uint64_t bytes, struct libcuda_host_memory **memory);
 
-/* The thread is not cancelled in there. */
+/* No cancellation point: the thread is not cancelled in it. */
 void libcuda_host_memory_free(struct libcuda_host_memory *memory);
 
 /* A new descriptor of it for the application. Errors as above. */

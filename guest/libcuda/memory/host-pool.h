@@ -2,8 +2,8 @@
 /*
  * Memory pools of cuMemPoolCreate() in host memory (CU_MEM_LOCATION_TYPE_HOST, HOST_NUMA). The pool is this library's:
  * its memory is pinned memory, which both sides use at one address. Memory that is freed in a stream is used again in
- * the same stream at once, and elsewhere when the stream has come so far. Memory that no allocation uses and that the
- * release threshold does not keep is given back at the next call about the pool.
+ * the same stream at once, and elsewhere when the stream has reached the free. Unused memory beyond the release
+ * threshold is given back at the next call about the pool.
  *
  * An allocation ends with the context that it was made in. A pool lives until it is destroyed and has no allocations.
  * Thread-safe. The functions give CUDA_ERROR_INVALID_HANDLE where no such pool is in host memory.
@@ -39,7 +39,7 @@ CUresult libcuda_host_pool_destroy(CUmemoryPool pool);
 CUresult libcuda_host_pool_allocate(const struct call_options *how, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 				    CUstream stream);
 
-/* A range of the kind POOLED that was taken out of the table is free once the stream has come so far. */
+/* Frees a range of the kind POOLED, which was taken out of the table, once the stream has reached this point. */
 CUresult libcuda_host_pool_free(const struct call_options *how, const struct libcuda_range *r, CUstream stream);
 
 /* The same at once: no work uses it any more. */

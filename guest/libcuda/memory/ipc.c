@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and events of another process of the same guest. Only the workers know the meaning of a handle. */
+/* Memory and events of another process of the same guest. Only the workers can interpret a handle. */
 #include <pthread.h>
 
 #include "core/capture.h"
@@ -24,7 +24,7 @@ VCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr
 	return vcuda_call_cuIpcGetMemHandle(handle, dptr);
 }
 
-/* Memory that is opened several times has one address, until it has been closed as often. A range's flags count. */
+/* Memory that is opened several times has one address, until it has been closed as often. The range's flags count. */
 static CUresult open_locked(CUdeviceptr *dptr, CUipcMemHandle handle)
 {
 	struct libcuda_range r = {.kind = LIBCUDA_RANGE_IMPORTED, .context = libcuda_context_current()}, old;

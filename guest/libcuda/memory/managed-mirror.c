@@ -166,7 +166,7 @@ static CUresult from_device(uint8_t *to, uint64_t from, size_t bytes)
 	return result;
 }
 
-/* Finds the first bytes from `at` on that the program has changed; false: there are none. */
+/* Finds the first run of bytes from `at` on that the program has changed; false: there is none. */
 static bool next_change(const struct mirror *s, size_t *at, size_t *bytes)
 {
 	const uint8_t *now = (const uint8_t *)s->start;
@@ -180,7 +180,7 @@ static bool next_change(const struct mirror *s, size_t *at, size_t *bytes)
 	return *bytes;
 }
 
-/* Sends the bytes that the program wrote: bytes beside them that the device has changed stay. */
+/* Copies only bytes that the program has written, so that other bytes keep the device's values. */
 static CUresult push(struct mirror *s)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -326,8 +326,8 @@ static CUresult add_locked(uint64_t address, size_t bytes, struct libcuda_contex
 }
 
 /*
- * The context in which a thread without one copies: runtimes ask for variables before they have a context. It stays
- * retained. Called without the lock: the end of a context drops its variables.
+ * The context for the copies of a thread that has none: runtimes ask for variables before they have one. It stays
+ * retained. The caller does not hold the lock, since a thread that ends a context drops its variables.
  */
 static struct libcuda_context *primary(void)
 {

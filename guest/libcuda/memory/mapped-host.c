@@ -165,7 +165,7 @@ static CUresult map_locked(const struct libcuda_range *r, uint64_t start, uint64
 	result = take_place(r, start, bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* From here on the memory stays, also when its handle is released. */
+	/* From here on the memory stays, even if its handle is released. */
 	result = libcuda_allocation_map(handle, start, bytes);
 	if (result == CUDA_SUCCESS) {
 		result = share_pages(start, bytes, memory, &stuck);

@@ -150,7 +150,7 @@ VCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 	return result == CUDA_SUCCESS ? libcuda_allocation_add(allocation, &made, handle) : result;
 }
 
-/* Mapped parts of the memory stay. */
+/* Mappings of the memory stay. */
 VCUDA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	CUresult result = libcuda_require_init();
@@ -368,7 +368,7 @@ static CUresult set_device_access(CUdeviceptr ptr, size_t size, const CUmemAcces
 
 /*
  * The bytes from ptr on up to the first gap; 0: a mapping is cut, or nothing is mapped at the begin or at the end of
- * the range. NVIDIA's driver looks at no more of it, and gives access to the bytes before the gap.
+ * the range. NVIDIA's driver checks no more either, and gives access to the part before the gap.
  */
 static size_t find_mapped(CUdeviceptr ptr, size_t size)
 {

@@ -173,7 +173,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 	}
 }
 
-/* The attributes of an unknown pointer: none, on no device. */
+/* The value of an attribute for an unknown pointer: 0, and no device. */
 static uint64_t unknown(CUpointer_attribute attribute)
 {
 	return attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint32_t)CU_DEVICE_INVALID : 0;

@@ -212,7 +212,7 @@ static CUresult set_access(CUmemoryPool pool, CUdevice own, const CUmemAccessDes
 		return result;
 	if (libcuda_host_pool_is(pool))
 		return libcuda_host_pool_set_access(pool, access->location.id, access->flags);
-	/* The pool's own device always has access, which cannot be taken away. */
+	/* The pool's own device always has access, which cannot be revoked. */
 	if (access->location.id == own)
 		return access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 	return vcuda_call_vcudaMemPoolSetAccess(pool, libcuda_device_host(access->location.id), (int)access->flags);

@@ -35,7 +35,7 @@ enum libcuda_range_kind {
 	(LIBCUDA_RANGE_PINNED | LIBCUDA_RANGE_REGISTERED | LIBCUDA_RANGE_MANAGED | LIBCUDA_RANGE_VARIABLE |            \
 	 LIBCUDA_RANGE_POOLED)
 
-/* Advice about managed memory: the last one counts for the whole range, even if it was about a part. */
+/* The advice about managed memory. The last advice about any part counts for the whole range. */
 struct libcuda_advice {
 	bool read_mostly;
 	CUmemLocation preferred, prefetched;
@@ -100,9 +100,9 @@ struct libcuda_operand {
 };
 
 /*
- * The kind of memory of the operand [address, address + bytes). As with NVIDIA's driver, an operand that the
- * application calls host memory may be on the device. CUDA_ERROR_INVALID_VALUE: the operand is no memory of the
- * device's although the application says so, or exceeds its allocation.
+ * The kind of memory of the operand [address, address + bytes). As with NVIDIA's driver, an operand that the application
+ * calls host memory may be on the device. CUDA_ERROR_INVALID_VALUE: the operand is no memory of the device's although
+ * the application says so, or exceeds its allocation.
  */
 CUresult libcuda_operand_find(uint64_t address, size_t bytes, enum libcuda_side side, struct libcuda_operand *operand);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of NVRTC and nvJitLink, through one of the driver's private tables: PTX and machine code that they
- * compiled, found again by a key. Entries are files of the guest. Code that cannot be kept or found is compiled again.
+ * The cache that NVRTC and nvJitLink use through one of the driver's private tables: PTX and machine code that they
+ * compiled, found by a key. The entries are files of the guest. After a miss the code is compiled again.
  *
- * CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH are obeyed as CUDA documents them. NVIDIA's driver has
- * files of another make in its folder, so ours are in one of our own.
+ * CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE and CUDA_CACHE_PATH are obeyed as CUDA documents them. The files of NVIDIA's
+ * driver have another format, so the entries are in a folder of their own.
  */
 #ifndef VCUDA_COMPUTE_CACHE_H
 #define VCUDA_COMPUTE_CACHE_H
@@ -30,7 +30,7 @@ CUresult libcuda_compute_key(struct libcuda_compute_key **key, uint32_t stage, c
 			     uint32_t flag);
 CUresult libcuda_compute_key_free(struct libcuda_compute_key *key);
 
-/* *data is for libcuda_compute_free(). `zero` is that, in all that was seen; anything else is refused. */
+/* *data is for libcuda_compute_free(). `zero` was 0 in every observed call; anything else is refused. */
 CUresult libcuda_compute_load(const struct libcuda_compute_key *key, uintptr_t zero, void **data, uint32_t *size);
 CUresult libcuda_compute_store(const struct libcuda_compute_key *key, uintptr_t zero, const void *data, uint32_t size);
 CUresult libcuda_compute_free(void *data);

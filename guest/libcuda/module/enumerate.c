@@ -69,7 +69,7 @@ static CUresult count(const struct kind *kind, unsigned int *total, const void *
 	return result == CUDA_SUCCESS ? kind->names(owner, 0, 0, 0, &none, total) : result;
 }
 
-/* Gets the names from `first` on, as many as a staging block holds. *copy is the caller's to free. */
+/* Fetches the names from `first` on, as many as a staging block holds. *copy is the caller's to free. */
 static CUresult fetch(const struct kind *kind, const void *owner, uint32_t first, char **copy, uint32_t *given)
 {
 	uint32_t total;

@@ -205,7 +205,7 @@ VCUDA_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attr
 	return get_attribute(c, value, attribute, (CUfunction)kernel);
 }
 
-/* Asks for the attributes again: setting one may change another. */
+/* Asks the driver for all attributes again, since setting one attribute may change another. */
 static CUresult refresh(struct libcuda_context *c, CUfunction handle)
 {
 	const struct call_options how = libcuda_context_options(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties of functions and kernels, asked for once for each context, so that launches are checked and packed here.
+/* Descriptions of functions and kernels, asked for once for each context, so that launches are checked and packed here.
  */
 #ifndef VCUDA_FUNCTION_H
 #define VCUDA_FUNCTION_H
@@ -9,7 +9,7 @@
 
 #define LIBCUDA_OCCUPANCY_ANSWERS 8
 
-/* The worker's answers about a function's occupancy, good while no function's attributes change. */
+/* The worker's answer about a function's occupancy. It holds until a function's attributes change. */
 struct libcuda_occupancy {
 	uint64_t changes; /* libcuda_function_changes() + 1 then; 0: nothing is here */
 	size_t shared;

@@ -70,12 +70,12 @@ static CUresult part_container(const void *part, const void **data, size_t *byte
 	return c && c->magic == CONTAINER_MAGIC ? container_bytes(c, bytes) : CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* The image that a thread put together last. */
+/* The last image that the thread has put together. */
 static _Thread_local char *gathered;
 
 /*
- * Relocatable code: what the device linker made, and behind it all that it was made from. PTX is not linked before it
- * runs, so that the first may be empty, or hold nothing that the host's GPU takes: the host chooses.
+ * Relocatable code: the container that the device linker made, followed by the containers that it was made from. PTX is
+ * linked only before it runs, so the first may be empty, or have no code for the host's GPU. The host chooses.
  */
 static CUresult relocatable_containers(const struct wrapper *w, const void **data, size_t *bytes)
 {
@@ -124,7 +124,7 @@ static CUresult wrapper_container(const struct wrapper *w, const void **data, si
 	return container_bytes(c, bytes);
 }
 
-/* The result of cuLinkComplete() has containers as entries: these count. */
+/* An image of cuLinkComplete() has containers as entries. The inner containers have the code. */
 static CUresult plain_container(const struct container *c, const void **data, size_t *bytes)
 {
 	CUresult result = container_bytes(c, bytes);
@@ -174,14 +174,14 @@ CUresult libcuda_image_find(const void *image, const void **data, size_t *bytes)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* Whether the bytes that elf_bytes() reads are there. */
+/* Whether the memory has all that elf_bytes() reads. */
 static bool elf_headers_fit(const Elf64_Ehdr *h, size_t room)
 {
 	return room >= sizeof(*h) && h->e_shoff <= room &&
 	       (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) <= room - h->e_shoff;
 }
 
-/* Whether the bytes that plain_container() reads are there. */
+/* Whether the memory has all that plain_container() reads. */
 static bool container_begins(const struct container *c, size_t room)
 {
 	return room >= sizeof(*c) && (c->size < sizeof(*c) || room >= c->header_size + sizeof(*c));

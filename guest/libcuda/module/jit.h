@@ -21,18 +21,18 @@ struct libcuda_jit {
  */
 CUresult libcuda_jit_start(const struct libcuda_jit *jit);
 
-/* Hands them to the worker, before the image is loaded. */
+/* Sends the options to the worker, before the image is loaded. */
 CUresult libcuda_jit_send(const struct libcuda_jit *jit, vcuda_image image);
 
-/* The options for the worker, in wire form. `options` and `values` have room for all. Returns their number. */
+/* Writes the options for the worker, in wire form. `options` and `values` have room for all. Returns the count. */
 uint32_t libcuda_jit_wire(const struct libcuda_jit *jit, uint32_t *options, uint64_t *values);
 
-/* Reads one of the logs of what is `from` into a staging block, as vcuda_call_vcudaImageLog() does. */
+/* Reads one of the logs of the object `from` into a staging block, as vcuda_call_vcudaImageLog() does. */
 typedef CUresult (*libcuda_jit_log)(void *from, uint32_t option, uint32_t block, size_t bytes, size_t *length);
 
 /*
- * After it: fills the program's logs, which end with a NUL. `answers`, in the options' order, get how much is in each
- * and the time that the compiler took; NULL: the work goes on.
+ * After the compilation: fills the program's logs, which end with a NUL. `answers`, in the options' order, get the
+ * bytes in each log and the time that the compiler took; NULL: the work goes on.
  */
 void libcuda_jit_finish(const struct libcuda_jit *jit, libcuda_jit_log log, void *from, void **answers, float ms);
 

@@ -48,8 +48,7 @@ static CUresult load_registered(CUmodule *module, const void *wrapper, void *unk
 	return cuModuleLoadFatBinary(module, wrapper);
 }
 
-/* NVIDIA's libraries call this with the wrapper when the program unregisters it: they have unloaded the module by then.
- */
+/* Runtimes call this when the program unregisters the wrapper. They have unloaded the module before. */
 static CUresult forget_registered(const void *wrapper)
 {
 	return CUDA_SUCCESS;
@@ -86,7 +85,7 @@ static const slot context_local_storage[4] = {
 	FUNCTION(refuse),
 };
 
-/* Whether the context is of a kind that needs care, and the context below it. No context is. */
+/* Sets whether the context is of a special kind, with another one as its base. No context is. */
 static CUresult check_context(CUcontext context, unsigned int *flag, CUcontext *base)
 {
 	if (flag)
@@ -207,9 +206,9 @@ static CUresult integrity(uint32_t version, uint64_t time, uint64_t out[2])
 	return CUDA_SUCCESS;
 }
 
-/* ---- what cuBLAS asks ---- */
+/* ---- for cuBLAS ---- */
 
-/* An object for a stream: its handle. */
+/* An object that represents a stream: its handle. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int per_thread)
 {
 	*object = per_thread ? LIBCUDA_PER_THREAD(stream) : stream;
@@ -258,9 +257,9 @@ static const slot processor_map[8] = {
 
 static const slot tools[4] = {SIZE(tools), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse)};
 
-/* ---- what cuFFT asks ---- */
+/* ---- for cuFFT ---- */
 
-/* Callers read the result as a truth value. */
+/* Returns a truth value, and no CUresult: cuFFT reads it so. */
 static int each_function(CUcontext context, CUmodule module, void (*take)(void *data, CUfunction function), void *data)
 {
 	return libcuda_for_each_function(module, take, data) == CUDA_SUCCESS;

@@ -124,7 +124,7 @@ static void *serve(void *unused)
 {
 	bool goes_on;
 
-	/* The restore thread, which is found by its name, may have started this one. */
+	/* A new thread inherits the name: the restore thread, which is found by name, may start this one. */
 	prctl(PR_SET_NAME, "cuda-callback");
 	do {
 		wait_for_any();
@@ -138,7 +138,7 @@ static void *serve(void *unused)
 /* The caller holds the lock. */
 static bool start_thread(void)
 {
-	/* The thread is started when the process is unlocked. */
+	/* While the process is locked no thread is started; unlocking starts it. */
 	if (!runs && !pauses)
 		runs = vcuda_thread_start(serve, NULL);
 	return runs || pauses;
@@ -199,7 +199,7 @@ static CUresult launch(const struct call_options *how, CUstream resolved, const 
 	*tail = c;
 	tail = &c->next;
 	pthread_mutex_unlock(&lock);
-	/* The call waits for its answer: otherwise a host function that is never called would never be missed. */
+	/* The command waits for its answer: otherwise a host function that is never called would go unnoticed. */
 	options.wait = true;
 	result = vcuda_call_vcudaLaunchCallback_with(&options, resolved, id);
 	if (result != CUDA_SUCCESS) {

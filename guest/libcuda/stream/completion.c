@@ -19,7 +19,7 @@
 #define STREAMS 4096
 
 /*
- * The tracked streams, by the lowest bits of their ids. Where two streams have one place, the younger one is tracked.
+ * The tracked streams, by the lowest bits of their ids. If two streams have the same place, the younger one is tracked.
  * `id` is 0 while the other members change, and no id is used again. A reader that finds the same id before and after
  * has read that stream's members.
  */

@@ -36,7 +36,8 @@ bool libcuda_completion_event_is_done(const struct libcuda_object *event);
 /* The command of the receipt has recorded the event. */
 void libcuda_completion_event_recorded(struct libcuda_object *event, const struct call_receipt *receipt);
 
-/* The stream has been created, and is tracked from now on; it has been destroyed. `apart`: CU_STREAM_NON_BLOCKING. */
+/* The stream has been created, and is tracked from now on; it has been destroyed. non_blocking: CU_STREAM_NON_BLOCKING.
+ */
 void libcuda_completion_stream_begin(CUstream stream, bool non_blocking);
 void libcuda_completion_stream_end(CUstream stream);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's events that the application has destroyed, for events that it creates next: neither call asks the
- * worker. Pooled events are done, so no wait depends on their past. Only the time of the last record remains.
+ * The driver's events that the application has destroyed, for reuse: neither the destruction nor the next creation asks
+ * the worker. All events in the pool are done, so that no stream waits for them. An event only keeps its time.
  */
 #ifndef VCUDA_EVENT_POOL_H
 #define VCUDA_EVENT_POOL_H
@@ -14,8 +14,8 @@
 struct libcuda_context;
 
 /*
- * Events of a context; each takes what it returns true for. Events of several processes are not kept. `generation`: the
- * context's when the event was made, since one may be left over from an earlier one.
+ * Events of a context. True: put() has taken the event over, or take() has given one. Events of several processes are
+ * not kept. `generation`: the context's when the event was made, since an event may be left over from an earlier one.
  */
 bool libcuda_event_pool_put(struct libcuda_context *c, CUevent event, unsigned int flags, uint64_t generation);
 bool libcuda_event_pool_take(struct libcuda_context *c, CUevent *event, unsigned int flags, uint64_t generation);

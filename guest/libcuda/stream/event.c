@@ -124,7 +124,7 @@ VCUDA_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 	how = libcuda_context_options(c);
 	flags = o->flags;
 	generation = o->generation;
-	/* A capture may have recorded the event: an event that comes again with its handle must not be taken for it. */
+	/* During a capture the event may be recorded in it: a reused event must not be mistaken for that one. */
 	is_done = libcuda_completion_event_is_done(o) && !libcuda_capture_any();
 	if (!libcuda_object_drop(event))
 		result = CUDA_ERROR_INVALID_HANDLE;

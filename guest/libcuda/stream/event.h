@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of events and waits for them, on a stream that is resolved, in its context. For an event of several processes
- * both are in force when the call returns: another process may act on them at once, with a worker of its own.
+ * Records of events and waits for them, on a resolved stream, in its context. For an event of several processes they
+ * are in force when the call returns: another process, with its own worker, may act on them at once.
  */
 #ifndef VCUDA_EVENT_H
 #define VCUDA_EVENT_H

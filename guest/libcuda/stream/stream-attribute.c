@@ -31,7 +31,7 @@ VCUDA_EXPORT CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attri
 	return result == CUDA_SUCCESS && !value ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
-/* The first values of a stream's attributes. */
+/* Returns the initial value of the attribute. */
 VCUDA_EXPORT CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
 {
 	CUresult result = check(&stream, attribute);

@@ -101,7 +101,7 @@ static uint32_t behind(struct libcuda_throttle *p)
 	struct libcuda_context *c = p->home;
 	uint32_t fences = 0, *fence;
 
-	/* The fences' memory goes only when no thread is in here any more. */
+	/* The page is freed only when no reader is left. */
 	atomic_fetch_add(&c->fences.readers, 1);
 	fence = atomic_load(&p->fence);
 	if (is_readable(p) && fence)
@@ -111,8 +111,8 @@ static uint32_t behind(struct libcuda_throttle *p)
 }
 
 /*
- * A generation has begun that lasts until all of the one before is gone. Words that threads have taken in it go as
- * well, and it has no others.
+ * A new generation has begun, which lasts until all objects of the old one are gone. Words that threads have taken in
+ * it are dropped too, and it gives no further ones.
  */
 void libcuda_throttle_end_context(struct libcuda_context *context)
 {
@@ -150,8 +150,8 @@ static struct libcuda_throttle *find_locked(struct libcuda_context *c, CUstream 
 }
 
 /*
- * A throttle without waiters: of an ended generation, or of this one if its stream got to all fences. A throttle whose
- * stream did not may be of a stream that was destroyed before: its fences would be taken for others'.
+ * A record that no thread uses: of an ended generation, or of this one if its stream reached all fences. A stream that
+ * was destroyed before it reached them may still write fences, which would be taken for another stream's.
  */
 static struct libcuda_throttle *take_unused(struct libcuda_context *c)
 {
@@ -391,7 +391,7 @@ static uint32_t fence_insert_for_wait(struct libcuda_throttle *p, struct libcuda
 	return number;
 }
 
-/* The memory goes only when no thread is in here any more. */
+/* The page is freed only when no reader is left. */
 static bool look(struct libcuda_throttle *p, struct libcuda_context *c, uint32_t number)
 {
 	uint64_t start = __builtin_ia32_rdtsc();

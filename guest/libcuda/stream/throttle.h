@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a stream may run behind. The queue of a GPU's stream has about a thousand credits, and who wants one more
- * waits in the driver. Commands of all threads reach the worker's driver one after the other, so none should have to
- * wait there: the application's thread waits here. Others, with other streams, go on. That holds while up to some 64
- * streams of a context are behind at once. core/request.h declares vcuda_pace(), which waits.
+ * The limit of queued commands of a stream. The queue of a GPU's stream has about a thousand credits; a call that needs
+ * one more blocks in the driver. The commands of all threads reach the worker's driver one after the other, so none may
+ * block there: the application's thread waits here. Threads with other streams go on, while up to some 64 streams of a
+ * context are behind at once. core/request.h declares libcuda_throttle_take(), which waits.
  */
 #ifndef VCUDA_THROTTLE_H
 #define VCUDA_THROTTLE_H
@@ -20,7 +20,7 @@ bool libcuda_throttle_fence_wait(struct libcuda_context *context, CUstream strea
 /* The context's stream is gone. */
 void libcuda_throttle_end(struct libcuda_context *context, CUstream stream);
 
-/* The context's generation has ended, and its memory is about to: no thread looks at it any more. */
+/* The context's generation has ended, and its memory is about to be freed. Afterwards no thread reads the memory. */
 void libcuda_throttle_end_context(struct libcuda_context *context);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps, the descriptions of tensors for a GPU's memory accelerator. The host's driver writes one for each
- * description that the program makes; the map goes to kernels as a parameter or in memory like any other bytes.
+ * Tensor maps, the descriptions of tensors for a GPU's memory accelerator. The driver of the host writes a map, once
+ * for each description that the program makes. A map goes to kernels as a parameter or in memory like any other bytes.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static CUresult check(const CUtensorMap *map)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The common parts of all kinds; false: a part is missing, or larger than there is room for. */
+/* The members that all kinds share; false: an argument is missing, or the rank is too large. */
 static bool describe(vcuda_tensor *t, const void *address, const cuuint64_t *dim, const cuuint64_t *strides,
 		     const cuuint32_t *steps)
 {

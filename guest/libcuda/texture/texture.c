@@ -36,7 +36,7 @@ static struct texture **bucket_of(unsigned long long object)
 	return &buckets[(object * 0x9e3779b97f4a7c15ull) >> 56];
 }
 
-/* The place of the current context's object; objects of ended contexts on the way are dropped. */
+/* Finds the current context's object, and frees entries of ended generations on the way. */
 static struct texture **find_locked(unsigned long long object, bool surface)
 {
 	struct libcuda_context *c = libcuda_context_current();

@@ -13,7 +13,7 @@
 #include "module/function.h"
 #include "trace/trace.h"
 
-/* The characters of a string that a line shows. */
+/* The most characters of a string. */
 #define SHOWN 48
 
 #define PAGE 4096u
@@ -152,7 +152,7 @@ static void put_value(struct line *l, const struct libcuda_trace_param *p, uint6
 	}
 }
 
-/* Puts the value that a call wrote through a pointer. */
+/* Appends the value that a call wrote through a pointer. */
 static bool put_target(struct line *l, const struct libcuda_trace_param *p, uint64_t address)
 {
 	union {

@@ -25,7 +25,7 @@
 /* More rows than there are kinds of commands. */
 #define PROFILE_WORDS 900
 
-/* Far longer than an idle worker takes; a stopped worker has nothing to report. */
+/* Far longer than an idle worker takes; a worker that is stuck gives no answer. */
 #define LONGEST_WAIT_MS 300
 
 _Static_assert(PROFILE_WORDS * 8 + 64 <= VCUDA_REPLY_MAX, "the worker's answer fits");
@@ -35,7 +35,7 @@ struct count {
 	_Atomic uint32_t classes[CLASSES];
 };
 
-/* A copy of a count. Times in ns. */
+/* A copy of a count, which no longer changes. Times in ns. */
 struct row {
 	const char *name;
 	uint64_t calls, errors, ns, half, most_of, most, waited, waits, queued; /* half, most_of: of 50 and 99 of 100 */
@@ -175,8 +175,7 @@ static int by_sum(const void *a, const void *b)
 	return x[VCUDA_PROFILE_SUM] < y[VCUDA_PROFILE_SUM] ? 1 : x[VCUDA_PROFILE_SUM] > y[VCUDA_PROFILE_SUM] ? -1 : 0;
 }
 
-/* The rows that a thread of its own asks for: a program may end in a signal handler, in the middle of a call that holds
- * the ring. */
+/* The worker's answers to a separate thread: a program may end in a signal handler, in a call that holds the ring. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;

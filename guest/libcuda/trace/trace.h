@@ -90,7 +90,7 @@ struct libcuda_trace_file {
 	struct vcuda_own_descriptor own;
 };
 
-/* Opens the file that a variable names; false: none. A file that cannot be opened is standard error, and a message. */
+/* Opens the file that a variable names. False: none. A file that cannot be opened is logged, and stderr replaces it. */
 bool libcuda_trace_file_open(struct libcuda_trace_file *f, const char *variable);
 
 /* In one write, so that lines of several threads and processes do not mix. */
@@ -100,7 +100,7 @@ void libcuda_trace_file_write(struct libcuda_trace_file *f, const char *text, si
 
 #define LIBCUDA_TRACE_LINE 2048
 
-/* "NAME(ARGUMENTS) = RESULT" into line[LIBCUDA_TRACE_LINE]; returns its length. Text that does not fit is left out. */
+/* "NAME(ARGUMENTS) = RESULT" into line[LIBCUDA_TRACE_LINE]; returns its length. Parts that do not fit are left out. */
 size_t libcuda_trace_line(char *line, const struct libcuda_trace_call *call, CUresult result, const uint64_t *values);
 
 /*

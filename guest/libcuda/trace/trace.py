@@ -7,8 +7,8 @@ usage: trace.py rename names.txt
 
 rename: a header of macros, which every file of the library is compiled with: the functions in the sources become vcuda_do_NAME.
 calls: a C file with the exported NAME, which jumps through a table to vcuda_do_NAME, and for each a function that the table holds instead
-when tracing is on. Before cuInit the table has only the functions of before-init.txt. The parameters are read from the functions' definitions, after the preprocessor; one that is nowhere defined is refused
-(unsupported.py) and its arguments are not known.
+when tracing is on. Before cuInit the table has only the functions of before-init.txt. The parameters are read from the definitions, after
+the preprocessor. A function without a definition is refused (unsupported.py), and its parameters are not known.
 """
 import re
 import subprocess
@@ -69,7 +69,7 @@ def functions(text):
 
 
 class Types:
-    """The typedefs of the sources."""
+    """The typedefs of the sources, by kind."""
 
     def __init__(self, text):
         self.aliases = dict((b, a) for a, b in re.findall(r"\btypedef (\w+) (\w+) ?;", text))

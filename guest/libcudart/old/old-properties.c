@@ -233,7 +233,7 @@ CUDART_API cudaError_t cudaGetDeviceProperties_9(void *prop, int device)
 	return cudart_record(read_as(prop, device, &shape_9));
 }
 
-/* The members that decide are in the part that 11 and 12 share. */
+/* CUDA 11 and 12 share the part of the structure that the choice depends on. */
 CUDART_API cudaError_t cudaChooseDevice_12(int *device, const void *prop)
 {
 	return cudart_record(choose_as(device, prop, &shape_11));

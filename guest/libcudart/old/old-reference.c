@@ -11,7 +11,7 @@
 #include "register.h"
 #include "texture.h"
 
-/* The begin of a program's `texture<...>`, in CUDA 9 to 11; the first two lack disableTrilinearOptimization. */
+/* The begin of a program's `texture<...>`, of CUDA 9 to 11. The first two lack disableTrilinearOptimization. */
 struct texture_reference {
 	int normalized;
 	enum cudaTextureFilterMode filterMode;
@@ -176,7 +176,7 @@ static cudaError_t bind_texture(const struct texture_reference *host, const stru
 	return cudaSuccess;
 }
 
-/* Textures begin at aligned addresses: the program gets the offset of `address`, or it is an error. */
+/* Textures begin at aligned addresses. *offset gets the distance of `address`; without `offset` it is an error. */
 static cudaError_t align(size_t *offset, const void *address, uintptr_t *aligned)
 {
 	CUdevice device;

@@ -107,7 +107,7 @@ static int send_and_wait(struct blas_call *call)
 	return blas_status(result);
 }
 
-/* The checks at the call. */
+/* The status that the call's arguments give, before it is sent. */
 static int check(struct blas_call *call)
 {
 	const struct vcuda_blas_routine *r = &vcuda_blas_routines[call->function];

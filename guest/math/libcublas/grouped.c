@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of products of matrices: a batch for each, whose shape is in the host's memory. */
+/* Groups of products of matrices: a batch for each group. The shapes are in host memory. */
 #include "handle.h"
 
 #define ADD(p, elements, size) ((p) ? (const char *)(p) + (size_t)(elements) * (size) : NULL)

@@ -37,7 +37,7 @@ BLAS_API int cublasCreate_v2(struct blas_handle **handle)
 	return BLAS_SUCCESS;
 }
 
-/* Queued work is done all the same. */
+/* Queued calls are still executed. */
 BLAS_API int cublasDestroy_v2(struct blas_handle *h)
 {
 	if (!h)

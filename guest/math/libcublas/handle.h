@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles of cuBLAS, whose whole state is in the guest, and calls, which go to the worker as one command each: a
- * queued one unless its result goes to the host's memory. Programs have the types of NVIDIA's headers; here a handle is
- * a pointer and an enumeration an int.
+ * Handles of cuBLAS, whose whole state is in the guest, and calls. A call goes to the worker as one command, which is
+ * queued unless its result goes to host memory. Programs have the types of NVIDIA's headers; here a handle is a pointer
+ * and an enumeration an int.
  */
 #ifndef CUBLAS_HANDLE_H
 #define CUBLAS_HANDLE_H
@@ -22,8 +22,8 @@ struct blas_handle {
 	CUcontext context;
 	CUstream stream;
 	int pointer_mode, atomics_mode, math_mode, sm_count;
-	int environment_mode, emulation_strategy; /* kept for who asks: no variable changes what ours compute */
-	void *workspace;                          /* the program's; the host's library has one of its own */
+	int environment_mode, emulation_strategy; /* kept for queries only: no variable changes the computation */
+	void *workspace;                          /* the program's; unused: the host's library has its own */
 	size_t workspace_bytes;
 };
 
@@ -32,7 +32,7 @@ struct blas_call {
 	struct blas_handle *handle;
 	unsigned int function, count;
 	bool wide;
-	int status; /* of what was found so far */
+	int status; /* of the arguments so far */
 	void *result;
 	unsigned int result_type;
 	int *info;
@@ -41,13 +41,13 @@ struct blas_call {
 
 void blas_begin(struct blas_call *call, void *handle, unsigned int function, bool wide);
 void blas_word(struct blas_call *call, uint64_t word);
-/* Some numbers of a type. */
+/* Adds a parameter of `numbers` numbers of a type. */
 void blas_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers);
-/* One number, for which NULL is a 0 of the host's. */
+/* The same, for which NULL is a 0 in host memory. */
 void blas_optional_scalar(struct blas_call *call, const void *scalar, unsigned int type, unsigned int numbers);
 void blas_result(struct blas_call *call, void *result, unsigned int type);
 void blas_info(struct blas_call *call, int *info);
-/* Sends it. The function's status. */
+/* Sends the call. Returns the function's status. */
 int blas_end(struct blas_call *call);
 
 /* Routines that need no worker where the numbers are the host's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common code of libcublas and libcublasLt: states, and the calling thread's context. */
+/* Shared by libcublas and libcublasLt: states, and the calling thread's context. */
 #include "status.h"
 
 #include "protocol/cuda-functions.h"

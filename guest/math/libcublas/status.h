@@ -31,10 +31,10 @@ int blas_status(CUresult result);
 /* The calling thread's context, which becomes device 0's first one where it has none. */
 int blas_context(CUcontext *context);
 
-/* Makes `context` current in a calling thread that has no context. */
+/* Makes the context current if the calling thread has none. */
 int blas_enter(CUcontext context);
 
-/* The answer of cublasGetProperty() and its like for a library's version. */
+/* A part of a library's version, for cublasGetProperty() and similar functions. */
 int blas_property(int version, int type, int *value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of cublas.h that are no forms of today's routines: blas-v1.c, which is generated, has the others. */
+/* Functions of cublas.h without a form in cublas_v2.h. The others are in blas-v1.c, which is generated. */
 #include "v1.h"
 
 #include <ctype.h>
@@ -123,7 +123,7 @@ BLAS_API int cublasFree(void *memory)
 	return cuMemFree_v2((CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS ? BLAS_SUCCESS : BLAS_INTERNAL_ERROR;
 }
 
-/* BLAS's function for a wrong parameter. */
+/* The function that BLAS calls for an invalid parameter. */
 BLAS_API void cublasXerbla(const char *name, int parameter)
 {
 	fprintf(stderr, "cuBLAS: %s: parameter %d is invalid\n", name, parameter);

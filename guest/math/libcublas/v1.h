@@ -15,10 +15,10 @@ struct blas_double_complex {
 	double re, im;
 } __attribute__((aligned(16)));
 
-/* The handle, which is made when it is first wanted; NULL: it could not be. */
+/* The handle, which is made on first use; NULL: that failed. */
 void *blas_v1(void);
 
-/* Keeps the status of the last function for cublasGetError(). */
+/* Keeps the status of the last function, for cublasGetError(). */
 void blas_v1_status(int status);
 
 /* An option's number by its letter; -1: there is no such. */

@@ -174,7 +174,7 @@ VCUDA_MATMUL_PREFERENCE_ATTRIBUTES(IS_OF_ITS_TYPE)
 _Static_assert(sizeof(OBJECT) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "it fits");
 #undef OBJECT
 
-/* Further members of CUDA 11, in a larger structure. They narrow the choice there; here they are kept only. */
+/* The larger structure of CUDA 11's library. Its further members narrow the choice there; here they are only kept. */
 struct old_preference {
 	lt_preference now;
 	uint32_t math_modes, gaussian_modes, pointer_modes, epilogues;

@@ -38,7 +38,7 @@ BLAS_API int cublasLtCreate(struct lt_handle **handle)
 	return BLAS_SUCCESS;
 }
 
-/* Queued work is done all the same. */
+/* Queued calls are still executed. */
 BLAS_API int cublasLtDestroy(struct lt_handle *h)
 {
 	if (!h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The algorithms for a product. The worker is asked, and its answer is kept, since programs ask before each product.
- * The worker's algorithms do not change, so answers are good as long as the process.
+ * The algorithms for a product. The worker's answer is kept, since programs ask before each product. An answer is valid
+ * as long as the process, like the worker's algorithms.
  */
 #include <pthread.h>
 #include <stdlib.h>

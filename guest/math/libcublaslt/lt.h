@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt. Descriptors are in the program's memory and have the structures of matmul-abi.h in them. A computation is
- * one queued command. The worker is asked for the algorithms, and its answer is kept for the next product with the same
- * description.
+ * cuBLASLt. Descriptors are in the program's memory and contain the structures of matmul-abi.h. A computation is one
+ * queued command. The worker is asked for the algorithms of a product; the answer is kept for the next product with the
+ * same description.
  */
 #ifndef CUBLASLT_LT_H
 #define CUBLASLT_LT_H
@@ -21,7 +21,7 @@ struct lt_handle {
 /* The contents of the program's cublasLtMatmulAlgo_t. */
 struct lt_algo {
 	struct vcuda_matmul_algo algo;
-	uint8_t compute, scale, a, b, c, d; /* types that it is for */
+	uint8_t compute, scale, a, b, c, d; /* the types of the product */
 	uint16_t magic;                     /* LT_MAGIC: it was made here */
 };
 
@@ -35,7 +35,7 @@ typedef cublasLtMatmulHeuristicResult_t lt_result;
 
 /* ---- descriptor.c ---- */
 
-/* An attribute of a structure: its place and size. */
+/* An attribute of a structure: its place in the structure. */
 struct lt_attribute {
 	int number;
 	uint16_t offset, size;
@@ -48,7 +48,7 @@ int lt_get(const void *object, size_t room, const struct lt_attribute *attribute
 
 /* ---- matmul.c ---- */
 
-/* The product without what says where its operands lie. BLAS_INVALID_VALUE: something is missing. */
+/* Describes a product without the addresses of its operands. BLAS_INVALID_VALUE: something is missing. */
 int lt_describe(vcuda_matmul *m, const lt_desc *desc, const lt_layout *a, const lt_layout *b, const lt_layout *c,
 		const lt_layout *d);
 

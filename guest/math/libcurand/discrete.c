@@ -31,7 +31,7 @@ struct distribution {
 	uint32_t method, from_host;
 };
 
-/* The part in front of the columns: their values, and then the other value that has a part in each. */
+/* The structures in front of the columns. After them come the columns' values, and then their other numbers. */
 struct head {
 	struct distribution distribution;
 	struct shifted shifted;

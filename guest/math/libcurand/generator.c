@@ -110,7 +110,7 @@ RAND_API int curandCreateGenerator(struct rand_generator **generator, int type)
 	return RAND_SUCCESS;
 }
 
-/* Queued work is done all the same. */
+/* Queued generations are still executed. */
 RAND_API int curandDestroyGenerator(struct rand_generator *g)
 {
 	CUcontext current;

@@ -31,7 +31,7 @@ enum rand_status {
 };
 
 struct rand_generator {
-	vcuda_random now; /* the type and settings; fresh: the sequence is to be begun anew, at its present place */
+	vcuda_random now; /* the type and settings; fresh: the next generation begins the sequence anew, at its place */
 	uint64_t moved;   /* from now.offset on: the places that were generated; of Philox turns of four numbers */
 	uint64_t within;  /* the turn: Philox only */
 	struct rng *rng;  /* of a host generator; else NULL */

@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Scrambles of 32 bits and of 64, kept as long as the process lives. */
+/* The scrambles of 32 bits and of 64 bits, kept as long as the process lives. */
 static struct {
 	bool known;
 	uint64_t *words; /* NULL: those of random/ */

@@ -34,7 +34,7 @@ struct keeper {
 	uint64_t guest;
 	struct daemon_keeper_process process;
 	struct daemon_source source;
-	int fd;                   /* -1: it serves no request any more, and its memory counts until it is gone */
+	int fd;                   /* -1: serves no request any more; its memory counts until it has ended */
 	struct vcuda_list asked;  /* struct daemon_keeper_request, in the order of the answers */
 	struct vcuda_list unsent; /* struct daemon_keeper_message */
 	struct daemon_keeper_message limit, free;
@@ -131,7 +131,7 @@ static void count_all_kept(void)
 		count_kept(container_of(node, struct keeper, entry));
 }
 
-/* Memory that descriptors hold of the worker counts in the place of all its grants. */
+/* From now on the worker's memory that descriptors hold counts, not its grants. */
 static void gone(struct keeper *k, uint64_t number)
 {
 	struct account *account, *after;
@@ -142,7 +142,7 @@ static void gone(struct keeper *k, uint64_t number)
 			close_account(account);
 }
 
-/* Sends the keeper no further request. */
+/* Closes the connection to the keeper; requests without an answer fail. */
 static void stop(struct keeper *k)
 {
 	struct daemon_keeper_request *request, *after;
@@ -160,7 +160,7 @@ static void stop(struct keeper *k)
 	}
 }
 
-/* The keeper's process is gone, and with it all kept memory. */
+/* The keeper's process has ended, and its memory is free. */
 static void forget(struct keeper *k)
 {
 	struct account *account, *after;
@@ -270,7 +270,7 @@ static void send_unsent(struct keeper *k)
 	daemon_source_change(all.loop, &k->source, EPOLLIN);
 }
 
-/* False: the keeper serves no request any more. */
+/* False: the keeper's connection is closed. */
 static bool post(struct keeper *k, struct daemon_keeper_message *message)
 {
 	int status = vcuda_list_empty(&k->unsent) ? send_now(k, &message->m, -1) : -EAGAIN;
@@ -393,7 +393,7 @@ static int connect_to(struct keeper *k, const struct daemon_ledger_row *row)
 	return -1;
 }
 
-/* Keepers that end count as well. A keeper lives on without a worker, as long as a descriptor does. */
+/* Keepers that are ending count as well. A keeper lives on without a worker, as long as a descriptor does. */
 static bool may_start(void)
 {
 	uint64_t count = 0;
@@ -431,7 +431,7 @@ static int connect_row(struct daemon_ledger_row *row)
 	if (k && account_of(k, row))
 		return -1;
 	fd = connect_guest(row);
-	/* The keeper ended just now, as there was nothing left to keep. */
+	/* The keeper ended just now, since it had no entries left: start another. */
 	return fd < 0 && k && k->fd < 0 ? connect_guest(row) : fd;
 }
 

@@ -22,7 +22,7 @@
 /* Once, before there are workers. `options` stays valid. */
 void daemon_keepers_open(struct daemon_loop *loop, const struct daemon_options *options);
 
-/* vcudad ends: so do they. */
+/* vcudad ends: kills all keepers. */
 void daemon_keepers_close(void);
 
 /* The limit of the options has changed. */
@@ -43,15 +43,16 @@ void daemon_keepers_each_export(void (*call)(const struct daemon_keeper_exports 
 				void *argument);
 
 /*
- * Has what descriptors alone hold freed, of that guest, or of all guests (NULL). Descriptors of it hold nothing from
- * then on. The keepers do it later; what they have counts until then. Returns how many allocations and pools that are.
+ * Has the exports freed that only descriptors hold, of one guest or of all guests (NULL). Their descriptors hold
+ * nothing from then on. The keepers free them later; their memory counts until then. Returns the number of these
+ * allocations and pools.
  */
 uint64_t daemon_keepers_free(const uint64_t *guest);
 
-/* The guest is gone: so is what was kept of it, and its workers, which are being ended, have nothing kept any more. */
+/* The guest is gone: kills its keeper. Its workers, which are ending, have no keeper any more. */
 void daemon_keeper_forget(uint64_t guest);
 
-/* One that may wait until there is room for it in the keeper's socket. */
+/* A message that may wait until the keeper's socket has room. */
 struct daemon_keeper_message {
 	struct vcuda_list entry;
 	struct vcuda_keeper_message m;

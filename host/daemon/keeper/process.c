@@ -11,7 +11,7 @@ static void ended(struct daemon_helper *helper, const siginfo_t *info)
 {
 	struct daemon_keeper_process *process = container_of(helper, struct daemon_keeper_process, helper);
 
-	/* The process's last lines come before the line about its end. */
+	/* Log the keeper's last output before the line about its end. */
 	daemon_worker_log_close(&process->log);
 	process->ended(process, info);
 }

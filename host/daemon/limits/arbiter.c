@@ -69,7 +69,7 @@ static int connect_arbiter(const struct sockaddr_un *address)
 	return error;
 }
 
-/* Whether the path names no socket that a process serves. */
+/* Whether no process listens at the path. */
 static bool is_absent(int status)
 {
 	return status == -ENOENT || status == -ECONNREFUSED;
@@ -86,7 +86,7 @@ static int clear_path(const char *path)
 	return unlink(path) ? -errno : 0;
 }
 
-/* With the lock file held: the path names no socket that a process serves. */
+/* With the lock file held: no process listens at the path. */
 static int start_arbiter(const struct sockaddr_un *address)
 {
 	char quantum[16], *arguments[] = {arbiter.options->arbiter_program, quantum, NULL};

@@ -13,7 +13,7 @@
 #include "options/options.h"
 #include "protocol/ipc/arbiter.h"
 
-/* A part of vcudad that has to do with the arbiter. */
+/* A part of vcudad that uses the arbiter. */
 struct daemon_arbiter_user {
 	/* Sets this part's fields of the first message. */
 	void (*fill)(struct vcuda_arbiter_message *m);

@@ -229,7 +229,7 @@ static bool reply(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 	return reply_with(row, m, NULL, 0);
 }
 
-/* The reply carries the descriptors with which a worker joins. */
+/* The reply carries the descriptors of the ledger's page, and of turns if the worker takes part in them. */
 static bool serve_join(struct daemon_ledger_row *row, const struct vcuda_ledger_message *m)
 {
 	const int fds[VCUDA_LEDGER_JOIN_FDS] = {ledger.fd, row->demand_fd, row->drained_fd};
@@ -367,7 +367,7 @@ static bool serve(struct daemon_ledger_row *row, const struct vcuda_ledger_messa
 		grant(row, m->gpu, least(least(m->bytes, growth_room(true)), room(row, m->gpu)));
 		return true;
 	case VCUDA_LEDGER_GIVE:
-		/* Memory that descriptors hold now counts there before it stops counting here. */
+		/* The keeper's count must include memory that descriptors hold before it is taken off here. */
 		if (ledger.keepers)
 			ledger.keepers->settle(row);
 		take_back(row, m->gpu, m->bytes);
@@ -406,7 +406,10 @@ static void ready(struct daemon_source *source, uint32_t events)
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (bytes <= 0) {
-			/* The worker ends, or does without; its grants stay in its row until it is gone. */
+			/*
+			 * The worker is ending, or goes on without the ledger; its grants stay in its row until it has
+			 * ended.
+			 */
 			close_socket(row);
 			return;
 		}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of device memory (protocol/ipc/ledger.h): a row for each worker, with its grants on each GPU. All
+ * The ledger of device memory (protocol/ipc/ledger.h): a row for each worker, with what it was granted of each GPU. All
  * workers of this vcudad share the limit: they are the processes of one VM, or of the local socket.
  *
- * The sum of all grants of a GPU exceeds no limit that was there when they were made. A worker's message changes its
+ * The sum of all grants of a GPU exceeds no limit that was valid when they were made. A worker's message changes its
  * own row only. No call blocks.
  */
 #ifndef VCUDA_DAEMON_LEDGER_H
@@ -155,9 +155,7 @@ void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
 /* So many bytes count beside those of all workers, instead of `before`, whatever the limits are. */
 void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
-/*
- * Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases.
- */
+/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases. */
 uint64_t daemon_ledger_kept(void);
 
 /* Before there are workers. `growth` stays valid. */

@@ -52,7 +52,7 @@ static bool is_control(uint32_t code)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Adds the line to what `out` has and returns the length of both. A text that `out` has no room for is cut. */
+/* Appends the line to `out` and returns the length of both. The rest is cut where `out` is full. */
 static size_t clean(struct daemon_log_lines *lines, char *out, size_t used)
 {
 	const unsigned char *p = (const unsigned char *)lines->line, *end = p + lines->length;

@@ -14,7 +14,7 @@
 /* The times of samples are not exact. */
 #define MARGIN_NS 2000000ull
 
-/* A sample covers the time since the last one, but no more. */
+/* A sample counts for the time since the last one, but at most for this time. */
 #define MOST_SAMPLE_NS SECOND_NS
 
 /* Where no look finds a worker for longer than that, its time becomes less. */

@@ -5,8 +5,8 @@
  * A worker ends its process when a kernel takes longer than --max-kernel-time (worker/queue/turn.h). It does not where
  * commands may wait for the guest process, since it cannot know whether a kernel runs or waits. So vcudad looks at
  * whose kernels NVIDIA's driver finds on the GPU (protocol/ipc/gpu-use.h) while work of the VM is late: it has not
- * ended some quanta after the VM's turn. The driver's answer covers all the time since its last look, so a look counts
- * only if the work was late in all of that time.
+ * ended some quanta after the VM's turn. The driver's answer is about all the time since its last look, so a look
+ * counts only if the work was late in all of that time.
  *
  * When the time of all workers on one GPU is --max-kernel-time, those that had most of it are told to end their
  * processes, and killed if they do not. A worker's time is forgotten when its work has ended. Where no look finds its

@@ -72,7 +72,7 @@ static void end(struct daemon_ledger_row *row, unsigned int gpu, enum daemon_quo
 	row->broken(row);
 }
 
-/* Grants alone exceed no limit, except where the limit has become lower: no worker is ended for that. */
+/* Grants alone exceed no limit, unless the limit was lowered: no process is ended for that. */
 static bool is_over(uint64_t granted, uint64_t surplus, uint64_t limit)
 {
 	uint64_t tolerance = daemon_reconcile_tolerance(limit);

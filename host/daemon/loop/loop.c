@@ -55,7 +55,7 @@ void daemon_source_remove(struct daemon_loop *loop, struct daemon_source *source
 	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, source->fd, NULL);
 	source->fd = -1;
 	loop->sources--;
-	/* The owner may be freed next: events that were fetched already must not reach it. */
+	/* The source's owner may be freed next: events that were already fetched must not reach it. */
 	for (i = 0; i < loop->batch_count; i++)
 		if (loop->batch[i].data.ptr == source)
 			loop->batch[i].data.ptr = NULL;

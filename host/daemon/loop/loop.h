@@ -39,7 +39,7 @@ struct daemon_loop {
 	int batch_count;
 	uint64_t polled;     /* ms: sources that were ready before are served first, then timers of before */
 	unsigned int served; /* events since then; 0: all those sources have been served */
-	bool again;          /* work is left: poll, do not sleep */
+	bool again;          /* a source has work left: poll, do not sleep */
 	void (*idle)(struct daemon_loop *loop); /* called after each batch, may be NULL */
 	void *owner;
 };

@@ -86,7 +86,7 @@ static bool read_call(const struct seccomp_data *data, struct daemon_grant *want
 				 : prot == PROT_READ && fd == VCUDA_MAPPER_READ_ONLY(region));
 }
 
-/* The mapper's next call shows that an earlier one has returned. */
+/* True: the call is allowed. Any call of the mapper shows that its earlier call has returned. */
 static bool decide(struct daemon_mapper *mapper, const struct seccomp_data *data, struct seccomp_notif_resp *response)
 {
 	struct daemon_grant wanted;

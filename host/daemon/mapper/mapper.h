@@ -23,8 +23,10 @@ struct daemon_mapper {
 	bool runs;            /* it may touch the worker's memory */
 	bool idle;            /* each mmap() that was allowed has returned */
 	bool (*may_map)(struct daemon_mapper *mapper, const struct daemon_grant *wanted);
-	/* The mapper runs no more; or it breaks the rules, and `why`, for "worker N ...", is not NULL. May be called
-	 * again. */
+	/*
+	 * The mapper has ended; or it breaks the rules, and `why`, for "worker N ...", is not NULL. May be called
+	 * again.
+	 */
 	void (*ended)(struct daemon_mapper *mapper, const char *why);
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Queries of a process's address space. */
 #ifndef VCUDA_PROCMAP_H
 #define VCUDA_PROCMAP_H
 

@@ -58,7 +58,7 @@ static bool is_file(int fd)
 	return S_ISREG(s.st_mode);
 }
 
-/* Options name programs and limits: root's vcudad takes them from root alone. False, having said what to do. */
+/* Options name programs and limits: root's vcudad takes them from root's files only. False: logged, with a remedy. */
 static bool is_roots(const struct place *place, int fd)
 {
 	struct stat s;

@@ -40,7 +40,7 @@ struct daemon_option {
 
 #define DAEMON_OPTIONS_MOST 64
 
-/* The last entry has no name. */
+/* All options. The last entry has no name (NULL). */
 extern const struct daemon_option daemon_option_table[];
 
 /* NULL: there is none. */

@@ -83,7 +83,7 @@ bool daemon_is_name(const char *name)
 	return length && !name[length] && length < DAEMON_NAME_BYTES;
 }
 
-/* The socket's file name without its ending. Where that name says nothing, the process id is the name. */
+/* The VM's name: the socket's file name without its ending, or the process id where that name says nothing. */
 static void choose_name(struct daemon_options *options)
 {
 	const char *path = options->vhost_socket ? options->vhost_socket : options->socket;
@@ -184,7 +184,7 @@ bool daemon_options_agree(const struct daemon_options *options, char *reason, si
 	return true;
 }
 
-/* The value of getopt_long() is the option's place in the table, and 256. */
+/* The value of getopt_long(): the option's place in the table, plus 256. */
 enum { FIRST = 256 };
 
 struct command_line {

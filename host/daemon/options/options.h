@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The options of vcudad as a struct: from the command line, or from a configuration file. */
 #ifndef VCUDA_OPTIONS_H
 #define VCUDA_OPTIONS_H
 
@@ -56,7 +57,7 @@ struct daemon_options {
 	bool mapper; /* a VM's workers have one */
 };
 
-/* Sets the defaults of all options. */
+/* Sets the default of each option. */
 void daemon_options_default(struct daemon_options *options);
 
 /* Whether a VM may have that name. */

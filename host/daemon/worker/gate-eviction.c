@@ -37,7 +37,7 @@ void daemon_gate_evict(uint32_t ms)
 	daemon_gate_tell_change();
 }
 
-/* Whether the gate has a step to make, or makes one back that cannot be broken off. */
+/* The gate has a step to make, or is making a step back that cannot be cancelled. */
 static bool is_moving(const struct daemon_gate *gate)
 {
 	return gate->level < gate->wanted || (gate->waits && gate->level == DAEMON_GATE_RELEASED);

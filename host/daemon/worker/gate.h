@@ -4,7 +4,7 @@
  * the device no work: its guest process sees slow calls. Its memory stays on the device, or is released: to the
  * worker's host memory by vcuda-checkpoint, on the software GPU to a file.
  *
- * All messages of a worker are hostile. No call blocks. All functions belong to the loop's thread.
+ * A worker's messages are untrusted. No call blocks. All functions belong to the loop's thread.
  */
 #ifndef VCUDA_DAEMON_GATE_H
 #define VCUDA_DAEMON_GATE_H

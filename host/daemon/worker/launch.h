@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the programs of workers and keepers. */
 #ifndef VCUDA_LAUNCH_H
 #define VCUDA_LAUNCH_H
 

@@ -165,7 +165,7 @@ static void correct_out(void)
 static void update_out(uint64_t needs)
 {
 	correct_out();
-	/* The VM's memory did not come back lately. */
+	/* The last return of the memory failed: retry_expired() tries again. */
 	if (state.retry.at)
 		return;
 	if (is_needed() && needs) {
@@ -223,7 +223,7 @@ static void go_out(void)
 }
 
 /*
- * Nothing releases memory of a GPU that only descriptors hold. The software GPU's memory of several processes stays
+ * Memory of a GPU that only descriptors hold cannot be released. The software GPU's memory of several processes stays
  * in the host's memory.
  */
 static bool must_stay(void)

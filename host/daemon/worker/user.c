@@ -64,7 +64,7 @@ static int open_folder(void)
 	return folder;
 }
 
-/* The holder removes the file at last: a file that was opened before is no lock then. */
+/* The lock's holder removes the file at its end: a file that was opened before that is no lock any more. */
 static bool lock(int folder, uid_t uid)
 {
 	struct stat s;

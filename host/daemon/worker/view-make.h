@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a view (view.h) comes to be. */
+/* Makes a view (view.h). */
 #ifndef VCUDA_VIEW_MAKE_H
 #define VCUDA_VIEW_MAKE_H
 

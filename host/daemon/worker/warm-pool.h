@@ -35,7 +35,7 @@ void daemon_warm_pool_open(struct daemon_warm_pool *pool, struct daemon_loop *lo
 struct daemon_worker *daemon_warm_pool_take(struct daemon_warm_pool *pool, const struct daemon_worker_ops *ops,
 					    void *owner);
 
-/* Kills them and starts no more; count falls to 0 as they are reaped. */
+/* Kills the warm workers and starts no more; count falls to 0 as they are reaped. */
 void daemon_warm_pool_close(struct daemon_warm_pool *pool);
 
 #endif

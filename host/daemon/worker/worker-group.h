@@ -63,8 +63,10 @@ int daemon_worker_group_make(struct daemon_worker_group *group);
 pid_t daemon_worker_group_fork(struct daemon_worker_group *group);
 int daemon_worker_group_enter(const struct daemon_worker_group *group);
 
-/* The worker did not start, or was waited for before it had a guest. Processes that it left in its group are killed
- * later. */
+/*
+ * The worker did not start, or was waited for before it had a guest. Processes that are left in its group are killed
+ * later.
+ */
 void daemon_worker_group_drop(struct daemon_worker_group *group);
 
 /*

@@ -11,7 +11,10 @@
 /* A pipe's default capacity: one turn empties it. */
 #define TURN_BYTES (64 << 10)
 
-/* The capacity that a worker without privileges can give its pipe. Bytes that a child of it adds meanwhile are left. */
+/*
+ * The capacity that a worker without privileges can give its pipe. Output that a child of it adds meanwhile is not
+ * read.
+ */
 #define DRAIN_BYTES (1 << 20)
 
 /* A worker over its limit is read this rarely: it gets little of vcudad's time. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel, two eventfds and perhaps a mapper.
- * All its messages are hostile.
+ * A worker process as the daemon sees it: a pidfd, and over `virtio` a channel, two eventfds and perhaps a mapper. A
+ * worker's messages are untrusted.
  *
  * From daemon_worker_start() on it lives until its process, all processes of its group (worker-group.h) and its mapper
  * are gone; then `reaped` is called once, and it is gone. While a process cannot end, `reaped` is not called, and a log
@@ -106,10 +106,10 @@ struct daemon_worker *daemon_worker_start_warm(struct daemon_loop *loop, const s
 /* Notes the guest process that the worker serves from now on, and its guest (keeper/keeper.h). */
 void daemon_worker_serve(struct daemon_worker *worker, uint32_t pid, uint32_t uid, uint64_t guest);
 
-/* Whether the worker's process has ended, though it is not reaped yet. */
+/* Whether the worker's process has ended; it may not be reaped yet. */
 bool daemon_worker_has_ended(const struct daemon_worker *worker);
 
-/* The guest process speaks to the worker without vcudad: the channel is closed, and the worker lives on. */
+/* Closes the channel: the guest process talks to the worker directly, and the worker lives on. */
 void daemon_worker_let_go(struct daemon_worker *worker);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of the back end's that the guest keeps: what handle-graph.c and handle-graph-conditional.c share. */
+/* Graphs of the back end that the guest keeps: shared by handle-graph.c and handle-graph-conditional.c. */
 #ifndef VCUDA_WORKER_DEVICE_GRAPH_H
 #define VCUDA_WORKER_DEVICE_GRAPH_H
 
@@ -32,7 +32,7 @@ struct worker_graph_condition {
 /* Never freed: the guest may destroy one that calls are at. */
 struct device_graph {
 	unsigned int users;        /* the handle, and each call that is at it; with `next` under the list's lock */
-	struct device_graph *next; /* of those that nobody uses */
+	struct device_graph *next; /* of the unused ones */
 
 	pthread_mutex_t lock; /* of all the rest */
 	CUgraph graph;        /* until it is finished; of one with conditional nodes to its end */
@@ -63,7 +63,10 @@ struct worker_graph_place {
 /* For the current context. */
 CUresult worker_graph_create(struct worker_session *s, bool is_conditional, vcuda_graph_id *graph);
 
-/* False: it was destroyed meanwhile. If it is another one by now, that is the guest's as well. */
+/*
+ * Takes a reference to the graph. False: it was destroyed meanwhile. Its memory may hold another graph by now, which is
+ * the guest's as well.
+ */
 bool worker_graph_take(struct device_graph *k);
 void worker_graph_put(struct worker_session *s, struct device_graph *k);
 
@@ -72,8 +75,8 @@ CUresult worker_graph_account(struct device_graph *k, uint64_t bytes);
 void worker_graph_unaccount(struct device_graph *k, uint64_t bytes);
 
 /*
- * `bytes`: what the node takes beyond the usual. A node that fails is finishing's business, not the guest's thread's.
- * Takes and puts the graph.
+ * `bytes`: what the node takes beyond the usual. Finishing the graph reports a node that fails; the guest's thread gets
+ * no error. Takes and puts the graph.
  */
 CUresult worker_graph_add(struct worker_session *s, vcuda_graph_id handle, const uint32_t *deps, uint32_t count,
 			  uint64_t bytes, CUresult (*make)(const struct worker_graph_place *p, void *arguments),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: BLAS. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
- * matter. */
+/* Handlers: BLAS. A back end gets checked numbers; it checks the operands' memory itself. */
 #include "protocol/blas-abi.h"
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
@@ -15,7 +14,7 @@ static bool is_sound(uint32_t function, uint32_t flags, uint32_t count, const ui
 	if (function >= VCUDA_BLAS_LIMIT || !vcuda_blas_routines[function].name)
 		return false;
 	r = &vcuda_blas_routines[function];
-	/* What is not device memory's address must not be taken for the worker's. */
+	/* The back end takes each address for its own: addresses that are not in device memory are refused. */
 	if (r->family->by_address && !(flags & VCUDA_BLAS_DEVICE))
 		return false;
 	return count == r->family->words && vcuda_blas_check(r, words) == VCUDA_BLAS_GOOD;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers: contexts. What dies with a context must not be named by an id any more, and one that was made in advance
- * (warm.h) not be seen: it is taken by the first retain, if that is of its device, and else released, so that it costs
- * the guest no memory.
+ * Handlers: contexts. The ids of objects that end with a context become invalid. The guest does not see a context that
+ * was made in advance (warm.h): the first retain takes it if that is of its device. Otherwise it is released, so that
+ * it costs the guest no memory.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -211,7 +211,7 @@ static void release_later(void *argument)
 	free(l);
 }
 
-/* It is there and nothing of it runs, nor has anything gone wrong in it: its release has nothing to say. */
+/* True: the primary context is active, has no work left and no error, so its release has no error to report. */
 static bool is_done(struct worker_session *s, CUdevice dev)
 {
 	const struct vcuda_backend_ops *ops = s->ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: large copies of pageable memory where it lies, in RAM that is registered (ram.h). */
+/* Handlers: large copies from and to pageable memory without staging, in RAM that is registered (ram.h). */
 #include "memory/direct.h"
 #include "protocol/handlers.h"
 #include "memory/ram.h"
@@ -50,8 +50,8 @@ static CUresult wait(struct worker_session *s, CUstream stream, CUevent event)
 }
 
 /*
- * Where the wait fails nobody knows what the device still does, as when its context has: then the range stays held, and
- * its pages pinned, until this process has ended.
+ * Where the wait fails, for example after a fault in the context, the device may still copy: then the range stays held,
+ * and its pages pinned, until this process has ended.
  */
 static CUresult copy(struct worker_session *s, const struct vcuda_args_vcudaCopyDirect *a, struct worker_direct *range)
 {

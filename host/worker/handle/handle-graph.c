@@ -3,8 +3,8 @@
  * Handlers: graphs of the back end's, for executable graphs that the guest launches again and again. The guest adds
  * node after node, has them instantiated, and launches the whole with one command.
  *
- * The back end copes with no two threads that use one graph, the guest may send what it likes: so each has a lock. What
- * a graph names must be there at each launch, which the back end takes for granted.
+ * A back end does not allow two threads to use one graph, but a guest may send such calls: so each graph has a lock. A
+ * back end assumes that the objects of a graph exist at each launch, so their handles are checked here.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "session/ledger.h"
 #include "session/session.h"
 
-/* What the graphs of one guest process may take of the host's memory together, as it is counted here. */
+/* The most host memory that the graphs of one guest process may take together, as counted here. */
 #define MOST_BYTES (1ull << 30)
 #define EDGE_BYTES 16
 
@@ -456,7 +456,7 @@ static CUresult finish(struct worker_session *s, struct device_graph *k)
 		result = s->ops->cuGraphInstantiateWithFlags(&k->exec, k->graph, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* What is instantiated has all that it needs. */
+	/* The executable graph needs neither the graph nor the list of nodes. */
 	s->ops->cuGraphDestroy(k->graph);
 	k->graph = k->at = NULL;
 	free(k->nodes);

@@ -80,7 +80,7 @@ CUresult vcuda_handle_vcudaLaunchKernel(struct worker_session *s, struct vcuda_a
 
 /* ---- clusters ---- */
 
-/* What a launch and the questions about one begin a CUlaunchConfig with. */
+/* The first members of a CUlaunchConfig, for launches and for occupancy queries. */
 #define SHAPE_OF(a)                                                                                                    \
 	.gridDimX = (a)->gridDimX, .gridDimY = (a)->gridDimY, .gridDimZ = (a)->gridDimZ, .blockDimX = (a)->blockDimX,  \
 	.blockDimY = (a)->blockDimY, .blockDimZ = (a)->blockDimZ, .sharedMemBytes = (a)->sharedMemBytes

@@ -17,7 +17,7 @@
 #include "images/image.h"
 #include "images/jit.h"
 
-/* What the parts of all links of one guest process may have together. */
+/* The most bytes that the parts of all links of one guest process may have together. */
 #define MOST_BYTES (1ull << 30)
 
 /* The software GPU copies a part twice while it takes it: into the link, and to read it. */
@@ -72,7 +72,7 @@ static void put(struct link *l)
 	free(l);
 }
 
-/* Ends one that nobody finds any more, and lets go of the handle's part. */
+/* Ends a link that remove_link() has returned, and releases the handle's reference. */
 static CUresult end(struct worker_session *s, struct link *l)
 {
 	CUresult result;
@@ -85,7 +85,7 @@ static CUresult end(struct worker_session *s, struct link *l)
 	return result;
 }
 
-/* The first one that is `handle`, or else one of `context`, which nobody finds from then on. */
+/* Removes the link `handle`, or else the first link of `context`, from the list and returns it. */
 static struct link *remove_link(vcuda_link handle, CUcontext context)
 {
 	struct link **at, *l;

@@ -58,13 +58,13 @@ CUresult vcuda_handle_vcudaMemMap(struct worker_session *s, struct vcuda_args_vc
 }
 
 /*
- * A place is the back end's and lent at once, or neither: between the two another thread of the guest could end the
- * reservation, and the loan would be of memory that is somebody else's by then. The place is nobody else's until
+ * An address range is the back end's and lent in one step, or neither: otherwise another thread of the guest could end
+ * the reservation in between, and memory of another owner would be lent. The range has no other owner until
  * hostLeave().
  */
 static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
 
-/* The back end has the places of guest memory back once none of that lies there. With the lock held. */
+/* Gives address ranges back to the back end once no guest memory is mapped in them. With the lock held. */
 static CUresult leave(struct worker_session *s, CUdeviceptr ptr, size_t size)
 {
 	if (worker_mapping_take_back(s->mappings, ptr, size))
@@ -102,7 +102,7 @@ CUresult vcuda_handle_cuMemUnmap(struct worker_session *s, struct vcuda_args_cuM
 
 	if (!s->ops->cuMemUnmap)
 		return worker_unsupported(s, VCUDA_OP_cuMemUnmap);
-	/* It waits for work, which may wait for what another thread of the guest does. */
+	/* cuMemUnmap() waits for work, which may wait for another thread of the guest: so without the lock. */
 	result = s->ops->cuMemUnmap(a->ptr, a->size);
 	if (result != CUDA_SUCCESS || !s->ops->hostLeave)
 		return result;

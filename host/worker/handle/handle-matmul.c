@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers: cuBLASLt. What a back end gets has been checked as far as numbers can be; the operands' memory is its own
- * matter. */
+/* Handlers: cuBLASLt. A back end gets checked numbers; it checks the operands' memory itself. */
 #include <string.h>
 
 #include "protocol/blas-abi.h"

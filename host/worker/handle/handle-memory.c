@@ -20,9 +20,9 @@ CUresult vcuda_handle_cuMemHostRegister_v2(struct worker_session *s, struct vcud
 }
 
 /*
- * In a context that has failed the software GPU does it, and gives the context's error all the same. What NVIDIA's
- * driver does then nobody tells: there the pages stay. Several threads of the guest may do so at once, of which one may
- * release the mapping. What another call has registered (vcudaMemHostAccess) is not its business.
+ * In a failed context the software GPU unregisters the memory and returns the context's error. NVIDIA does not document
+ * whether its driver unregisters then, so the pages stay held. Several threads of the guest may call this at once; one
+ * of them releases the mapping. Registrations by another call (vcudaMemHostAccess) are not touched.
  */
 CUresult vcuda_handle_cuMemHostUnregister(struct worker_session *s, struct vcuda_args_cuMemHostUnregister *a)
 {

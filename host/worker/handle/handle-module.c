@@ -20,8 +20,8 @@ struct container {
 };
 
 /*
- * What a program compiled with -rdc=true hands to the driver: the device linker's code, and what it was made from, for
- * the driver to link where that code is for another GPU, or empty.
+ * The image of a program compiled with -rdc=true: the device linker's code, and the parts that it was linked from. The
+ * driver links the parts where the code is for another GPU, or empty.
  */
 struct relocatable {
 	uint32_t magic, version;

@@ -22,7 +22,7 @@ CUresult vcuda_handle_cuLibraryUnload(struct worker_session *s, struct vcuda_arg
 	return s->ops->cuLibraryUnload(a->library);
 }
 
-/* What differs between a module's functions and a library's kernels: handles, which the driver knows apart. */
+/* The calls for a module's functions or a library's kernels, whose handles differ in the driver. */
 struct kind {
 	CUresult (*count)(const struct vcuda_backend_ops *ops, unsigned int *count, void *owner);
 	CUresult (*enumerate)(const struct vcuda_backend_ops *ops, void **functions, unsigned int count, void *owner);

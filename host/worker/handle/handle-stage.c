@@ -95,7 +95,7 @@ struct double_buffer {
 	uint64_t pieces, issued, done;
 };
 
-/* What the word of a piece's block says when the piece is to be given to the device. */
+/* The value of a block's word at which the block's piece can be given to the device. */
 static uint32_t own_count(const struct double_buffer *t, uint64_t piece)
 {
 	return (uint32_t)(piece / t->count) * 2 + (t->a->toDevice ? 1 : 0);

@@ -9,7 +9,7 @@
 #include "session/session.h"
 #include "session/dispatch.h"
 
-/* Of the host's, all guests together. */
+/* The most processes of the host that are listed, all guests together. */
 #define HOST_PROCESSES 4096
 
 static bool is_cuda(const struct worker_session *s)
@@ -52,7 +52,10 @@ static void list(struct vcuda_args_vcudaProcesses *a, const struct backend_proce
 				 : host_count < 0 ? UINT64_MAX
 						  : find(host, host_count, slot);
 
-		/* Its memory is on another device, as with a GPU each process has some. */
+		/*
+		 * A process without memory here has its memory on another device: each process with a context on a GPU
+		 * has some.
+		 */
 		if (!bytes && (!counted || has_memory(slot)))
 			continue;
 		a->pids[a->count] = slot->pid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of the driver's linker is not a handler: links end with their context. */
+/* The driver's linker: links end with their context. Thread-safe. */
 #ifndef VCUDA_WORKER_LINK_H
 #define VCUDA_WORKER_LINK_H
 

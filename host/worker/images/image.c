@@ -9,7 +9,7 @@
 #include "ring/ring.h"
 #include "session/ledger.h"
 
-/* What one guest process may ship and not yet have loaded. */
+/* The most bytes of images that one guest process may send before it loads them. */
 #define MAX_IMAGE_BYTES (1ull << 30)
 
 /* Put on huge pages: it is written from end to end at once. */
@@ -18,7 +18,7 @@
 /* Zeroes behind an image, so that PTX text ends. */
 #define IMAGE_PADDING 64
 
-/* What is kept of memory for the next image. */
+/* The memory of this size of a freed image is kept for the next one. */
 #define KEPT_BYTES (sizeof(struct worker_image) + VCUDA_STAGE_BLOCK_BYTES + IMAGE_PADDING)
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;

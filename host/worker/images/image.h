@@ -21,9 +21,8 @@ struct worker_image {
 };
 
 /*
- * A new one of `bytes` bytes, which begins with the `count` bytes of `data` and goes on with zeroes, which the guest's
- * handle names, and which the guest may destroy at once. CUDA_ERROR_OUT_OF_MEMORY beyond what one guest process may
- * have.
+ * Makes an image of `bytes` bytes: the `count` bytes of `data`, then zeroes. *image is the guest's handle; the guest
+ * may destroy the image at once. CUDA_ERROR_OUT_OF_MEMORY: beyond the limit of one guest process.
  */
 CUresult worker_image_new(size_t bytes, const void *data, size_t count, vcuda_image *image);
 
@@ -35,17 +34,17 @@ CUresult worker_image_with(struct worker_session *s, vcuda_image handle,
 			   CUresult (*part)(struct worker_session *s, struct worker_image *image, void *arguments),
 			   void *arguments);
 
-/* For who has one and needs it for longer: it stays until it is released as often. From any thread. */
+/* A caller that has an image keeps it: the image stays until it is released as often. From any thread. */
 void worker_image_retain(struct worker_image *image);
 void worker_image_release(struct worker_image *image);
 
 /* Adds an option of the guest's, as worker_jit_add(). */
 CUresult worker_image_add_option(struct worker_image *image, uint32_t option, uint64_t value);
 
-/* The options for the back end: what the guest said, and the logs. */
+/* The options for the back end: the guest's options, and the logs. */
 struct worker_jit_options worker_image_options(struct worker_image *image);
 
-/* Of these only what the guest said. */
+/* The guest's numeric options alone, without the logs. */
 struct worker_jit_options worker_image_numbers(struct worker_image *image);
 
 #endif

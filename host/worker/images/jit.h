@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a guest tells the compiler or the linker, and what these say: options that are numbers, and two logs. */
+/* A guest's options for the compiler or the linker, which are numbers, and their two logs. */
 #ifndef VCUDA_WORKER_JIT_H
 #define VCUDA_WORKER_JIT_H
 
@@ -11,7 +11,7 @@
 
 struct worker_session;
 
-/* Of each of the two logs. */
+/* The size of each of the two logs. */
 #define WORKER_JIT_LOG_BYTES 16384
 
 #define WORKER_JIT_OPTIONS 16
@@ -24,21 +24,23 @@ struct worker_jit_options {
 	void *values[WORKER_JIT_OPTIONS + WORKER_JIT_LOG_OPTIONS];
 };
 
-/* All zeroes at the start. No lock: it is its owner's. */
+/* Initialised to zeroes. No lock: the owner serialises the calls. */
 struct worker_jit {
 	bool wants_log;
 	struct worker_jit_options numbers;
 	char info[WORKER_JIT_LOG_BYTES], errors[WORKER_JIT_LOG_BYTES];
 };
 
-/* An option as it crosses. CUDA_ERROR_INVALID_VALUE: it is none that does, or one too many. */
+/* Adds an option of the wire. CUDA_ERROR_INVALID_VALUE: no such option, or too many options. */
 CUresult worker_jit_add(struct worker_jit *jit, uint32_t option, uint64_t value);
 
-/* The numbers and, if there shall be a log, where the logs go: these are written as long as the back end has the
- * options. */
+/*
+ * The numeric options and, if a log is wanted, the logs' buffers, which the back end writes as long as it has the
+ * options.
+ */
 struct worker_jit_options worker_jit_all(struct worker_jit *jit);
 
-/* Puts what a log says, cut off after `bytes` and without its NUL, into a staging block of the guest's. */
+/* Puts the text of a log, cut off after `bytes` and without its NUL, into a staging block of the guest. */
 CUresult worker_jit_read(struct worker_session *s, const struct worker_jit *jit, uint32_t option, uint32_t block,
 			 size_t bytes, size_t *length);
 

@@ -7,7 +7,7 @@
 
 #include "memory/ram.h"
 
-/* What follows one another in the process and in our mapping of RAM alike. */
+/* A run of bytes that is contiguous both in the guest process and in our mapping of RAM. */
 struct run {
 	uint64_t offset, length; /* in the range */
 	char *memory;
@@ -182,7 +182,7 @@ void worker_direct_release(struct worker_direct *range)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Who holds the range finds it as it is. */
+/* The run with the byte at `offset`. The caller holds the range, so its runs do not change. */
 static const struct run *run_of(const struct worker_direct *range, uint64_t offset)
 {
 	unsigned int low = 0, high = range->count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct ranges: parts of the guest process that its kernel has pinned (VCUDA_MAP_DIRECT), of which the worker knows
- * where in the VM's RAM they lie. They are nobody's mapping: only copies that name them reach them. Thread-safe.
- * Functions return 0 or -errno.
+ * Direct ranges: parts of the guest process that its kernel has pinned (VCUDA_MAP_DIRECT). The worker knows their
+ * places in the VM's RAM. They are no mappings: only copies that name them reach them. Thread-safe. Functions return 0
+ * or -errno.
  */
 #ifndef VCUDA_DIRECT_H
 #define VCUDA_DIRECT_H

@@ -15,15 +15,15 @@
 #include "memory/mapper.h"
 
 /*
- * Where memory of guest processes lies. The worker itself runs elsewhere (protocol/ipc/layout.h). With
- * the thread sanitizer all programs are in the same few places, of which the worker keeps those between 0x7e80 and
- * 0x7e90 for itself, and what it has by now.
+ * The address ranges of guest processes. The worker itself runs elsewhere (protocol/ipc/layout.h). With the thread
+ * sanitizer all programs are in the same few ranges; the worker keeps those between 0x7e80 and 0x7e90 for itself, and
+ * those that it uses already.
  */
 static const struct {
 	uint64_t start, end;
 } guest_ranges[] = {
 	{WORKER_ARENA_START, WORKER_ARENA_END + WORKER_OWN_AREAS *WORKER_OWN_BYTES}, /* the arenas, and other workers */
-	{0x000000400000, 0x000080000000}, /* heaps of programs that lie where they were linked */
+	{0x000000400000, 0x000080000000}, /* heaps of programs at the address that they are linked to */
 #ifdef __SANITIZE_THREAD__
 	{0x554000000000, 0x568000000000},
 	{0x7e9000000000, 0x7fffff000000},
@@ -402,7 +402,7 @@ int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t le
 	return 0;
 }
 
-/* The mapping that uses a loan stays for its removal, but nothing lies there any more, and nobody can use it. */
+/* The mapping that uses a loan stays until it is removed, but it maps nothing and cannot be used any more. */
 static int end_loan(struct worker_mappings *w, struct lent **at)
 {
 	struct mapping *mapping = overlapping(w, (*at)->address, (*at)->length);

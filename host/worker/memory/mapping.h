@@ -2,10 +2,9 @@
 /*
  * Mappings: guest memory mapped into the worker at the guest process's own addresses.
  *
- * They lie only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, or in places that
+ * They are only in address ranges that the worker reserved (PROT_NONE) before it loaded a back end, or in ranges that
  * the back end has lent of its own address space. They are never executable, and unmapping restores the reservation: a
- * guest cannot map over the worker's own memory. Thread-safe.
- * Functions return 0 or -errno.
+ * guest cannot map over the worker's own memory. Thread-safe. Functions return 0 or -errno.
  */
 #ifndef VCUDA_MAPPING_H
 #define VCUDA_MAPPING_H
@@ -36,7 +35,7 @@ struct worker_mapping_extent {
 /* A second one behind it is for processes that cannot have that: for a worker whose own GPU is virtual (nest()). */
 #define WORKER_ARENA_END (WORKER_ARENA_START + 2 * WORKER_ARENA_LENGTH)
 
-/* Behind that: where workers have what they share with their guest processes. */
+/* Behind the arenas: the areas that workers share with their guest processes. */
 #define WORKER_OWN_AREAS 64ull
 #define WORKER_OWN_BYTES (16u << 20)
 
@@ -80,7 +79,7 @@ int worker_mapping_remove(struct worker_mappings *w, uint64_t address, uint64_t 
 
 /*
  * The back end lends [address, address + length), where it has memory that nothing uses: one mapping of exactly that
- * may lie there. The end of the mapping ends the loan, and leaves new memory. -ENOMEM.
+ * range may use it. The end of the mapping ends the loan, and leaves new memory. -ENOMEM.
  */
 int worker_mapping_lend(struct worker_mappings *w, uint64_t address, uint64_t length);
 
@@ -96,7 +95,7 @@ bool worker_mappings_have_files(struct worker_mappings *w);
 /* The descriptor of exactly this mapping's file, which stays the mapping's. -ENOENT; -EMFILE: it has not kept it. */
 int worker_mapping_file(struct worker_mappings *w, uint64_t address, uint64_t length);
 
-/* True if [p, p + bytes) lies in complete mappings side by side, writable ones if so asked. */
+/* True if adjacent, complete mappings cover [p, p + bytes); writable ones with `writable`. */
 bool worker_mapping_covers(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable);
 
 /* The purpose of a registration with the back end. A guest may name the address of another registration. */
@@ -109,7 +108,7 @@ enum vcuda_hold_owner {
 
 /*
  * Holds the mappings under [p, p + bytes) for a registration with the back end; several registrations may hold one.
- * False if they do not cover it, or if a hold begins there already, whoever owns it.
+ * False if they do not cover it, or if a hold of any owner begins at p already.
  */
 bool vcuda_mapping_hold(struct worker_mappings *w, const void *p, uint64_t bytes, bool writable,
 			enum vcuda_hold_owner owner);

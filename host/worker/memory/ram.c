@@ -115,7 +115,7 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* The next piece; with the lock. False: there is none left, or somebody wants the context to himself. */
+/* The next piece; with the lock. False: none is left, or worker_ram_close() has been called. */
 static bool next_piece(char **start, uint64_t *bytes)
 {
 	const struct file *f;
@@ -143,7 +143,7 @@ static CUresult register_piece(char *start, uint64_t bytes)
 	uint64_t begun;
 	CUresult result;
 
-	/* What cannot be had now the driver says. */
+	/* The driver reports pages that are not available. */
 	madvise(start, bytes, MADV_POPULATE_WRITE);
 	begun = now_us();
 	result = ram.ops->cuMemHostRegister_v2(start, (size_t)bytes, CU_MEMHOSTREGISTER_PORTABLE);
@@ -230,7 +230,10 @@ void worker_ram_leave(void)
 	pthread_mutex_unlock(&ram.lock);
 }
 
-/* With the lock. NULL: which one it is could not be found out, as after a fault. What is registered stays so then, or is anew. */
+/*
+ * With the lock. NULL: the context is unknown, for example after a fault. Then pieces stay registered, or are
+ * registered again.
+ */
 static bool is_ours(CUcontext context)
 {
 	return ram.context && (!context || ram.context == context);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VM's RAM, all of it, mapped into the worker and registered with the back end, so that devices copy from and to
- * guest memory where it lies. Only where the operator wants that (vcudad --register-ram).
+ * All RAM of the VM, mapped into the worker and registered with the back end, so that devices copy from and to guest
+ * memory without staging. Only with vcudad --register-ram.
  *
- * Registered is it in pieces, in the background, begun when the guest first asks; what is registered belongs to a
- * context, the one in which that was, and must be registered again once that has ended. Thread-safe.
+ * RAM is registered in pieces, in the background, from the guest's first request on. A registration belongs to the
+ * context in which it was made, and is repeated after the end of that context. Thread-safe.
  */
 #ifndef VCUDA_RAM_H
 #define VCUDA_RAM_H
@@ -16,7 +16,7 @@
 
 struct vcuda_backend_ops;
 
-/* No copy may go over the border between two pieces, which are registered one by one: addresses that this divides. */
+/* Pieces are registered one by one, at multiples of this address. No copy may cross a border of pieces. */
 #define WORKER_RAM_PIECE (256ull << 20)
 
 /* The operator wants it. Called before there are files. */
@@ -39,9 +39,9 @@ bool worker_ram_is_ready(const struct vcuda_backend_ops *ops);
 bool worker_ram_use(void);
 void worker_ram_leave(void);
 
-/* Around whatever may end a context: what is registered in it is in nobody's use, and no more of it is registered. */
+/* Around calls that may end a context: between the two no copy uses its registrations, and no piece is registered. */
 void worker_ram_close(CUcontext context);
-/* `ended`: that context, if it is this one, has none of it any more. */
+/* `ended`: the context has ended, and its registrations with it. */
 void worker_ram_reopen(CUcontext context, bool ended);
 
 #endif

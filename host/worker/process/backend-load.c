@@ -139,7 +139,7 @@ static bool init(struct worker_backend *backend, char *why, size_t size)
 	return false;
 }
 
-/* A guest's host has told it where device memory lies. */
+/* A nested worker takes the address ranges of device memory from its host. */
 static void nested_ranges(struct worker_backend *backend, CUresult (*host)(vcuda_host_info *info))
 {
 	vcuda_host_info info;

@@ -23,7 +23,7 @@ int worker_channel_attach(struct worker_session *s, enum worker_channel_kind kin
  */
 int worker_channel_restart(void);
 
-/* What the restarted program does in place of attaching; fd is its option's. 0 or -errno. */
+/* The restarted program calls this in place of attaching; `fd` is the value of its option. 0 or -errno. */
 int worker_channel_resume(struct worker_session *s, enum worker_channel_kind kind, int fd);
 
 /* Starts the thread that serves mapping requests. It ends the process when the peer closes the channel. 0 or -errno. */

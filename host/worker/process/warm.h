@@ -25,10 +25,10 @@ bool worker_warm_started(void);
 /* There is a guest process from now on: a failure is told to it. */
 void worker_warm_claim(void);
 
-/* worker_loaded is there, if need be loaded now. False: it cannot be, as the log says. */
+/* Loads worker_loaded unless it is loaded. False: that failed, which is logged. */
 bool worker_warm_backend(void);
 
-/* False: the context has failed while nobody used it (a GPU's error ends all contexts on it). */
+/* False: the context has failed while it was unused (an error of a GPU ends all contexts on it). */
 bool worker_warm_is_sound(void);
 
 /* The context, which is the caller's to release from now on. False: there is none of that device. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is the worker process's rather than its session's. */
+/* The state of the worker process, as opposed to its session's. */
 #ifndef VCUDA_WORKER_H
 #define VCUDA_WORKER_H
 
@@ -8,7 +8,7 @@
 /* The back end that the operator asked for: "auto", "cuda", "cpu". */
 extern const char *worker_backend;
 
-/* Where its guest process's memory is mapped; there before anything is loaded. */
+/* The mappings of the guest process's memory; set before anything is loaded. */
 extern struct worker_mappings *worker_mappings;
 
 /* The one that was loaded (warm.c), for hello or in advance. */

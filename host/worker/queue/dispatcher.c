@@ -118,7 +118,7 @@ static bool is_prompt(unsigned int op)
 	return op == VCUDA_OP_cuStreamQuery || op == VCUDA_OP_cuEventQuery || op == VCUDA_OP_cuEventElapsedTime_v2;
 }
 
-/* Its handler sees to the copies that are on their way. */
+/* True: the command's handler orders itself against copies of the stage queue. */
 static bool minds_copies(unsigned int op)
 {
 	return op == VCUDA_OP_vcudaStageIn || op == VCUDA_OP_vcudaLaunchKernel;
@@ -379,8 +379,8 @@ static bool own(void)
 }
 
 /*
- * Gives the dispatcher up. What was published after the last look is rung for, unless the publisher found us awake; then
- * somebody has to look once more, and that is us. Returns true if we own the dispatcher again.
+ * Gives the dispatcher up. A command that was published after the last look comes with a ring, unless the publisher
+ * found us awake: then we look once more. Returns true if we own the dispatcher again.
  */
 static bool disown_idle(void)
 {
@@ -510,7 +510,7 @@ static void lead(struct worker_session *s, struct runner *r)
 	}
 }
 
-/* A thread of the pool; counted as idle by whoever made it. */
+/* A thread of the pool. Its creator has counted it as idle. */
 static void *follower(void *unused)
 {
 	struct worker_session *s = dispatcher.session;

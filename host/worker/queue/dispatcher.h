@@ -2,10 +2,10 @@
 /*
  * The dispatcher: takes commands from the ring in order and runs them.
  *
- * Leader and followers: one thread at a time owns the dispatcher. Asynchronous commands it runs itself, one after the
- * other. Before a synchronous one, which may wait for long, it gives the dispatcher up, so that a follower goes on with
- * the commands of other guest threads; while only one guest thread is active nobody comes, and the call costs no
- * hand-over. Followers sleep on the doorbell.
+ * Leader and followers: one thread at a time owns the dispatcher. That thread runs asynchronous commands itself, one
+ * after the other. Before a synchronous command, which may wait for long, it gives the dispatcher up, so that a
+ * follower goes on with the commands of other guest threads. While only one guest thread is active no follower takes
+ * over, and the call costs no hand-over. Followers sleep on the doorbell.
  */
 #ifndef VCUDA_DISPATCHER_H
 #define VCUDA_DISPATCHER_H

@@ -12,20 +12,20 @@
 #include "images/image.h"
 #include "session/session.h"
 
-/* To unpack code takes time, about 1 ms for 1 MiB: so much of a process's is looked at. */
+/* Unpacking takes about 1 ms for 1 MiB: at most so many bytes of a process's code are searched. */
 #define MOST_BYTES (4u << 20)
 
 /*
- * What waits to be looked at counts as the guest's images still (handle-image.c): no more than that at once, if the
- * guest loads faster than this looks, and no large one, which it takes long to load anyway.
+ * Images that wait for the search still count as the guest's images (handle-image.c). So at most this many wait, in
+ * case the guest loads faster than the search, and no large image, which takes long to load anyway.
  */
 #define MOST_WAITING 64
 #define LARGE_BYTES (1u << 20)
 
-/* To look at so much that is not packed takes less time than to wake a thread. */
+/* Searching so many bytes of unpacked code takes less time than waking a thread. */
 #define LITTLE_BYTES (16u * 1024)
 
-/* What PTX and machine code call to print. */
+/* The function that PTX and machine code call to print. */
 static const char print[] = "vprintf";
 
 /* An image that is to be looked at, and is kept until then. */
@@ -144,7 +144,7 @@ static void look_at_first(struct worker_session *s)
 	pthread_mutex_unlock(&fences.lock);
 	prints = !known && may_print(s, l->image->data, l->image->bytes);
 	pthread_mutex_lock(&fences.lock);
-	/* It may have been decided meanwhile. */
+	/* Another image may have set `prints` meanwhile. */
 	fences.prints |= prints;
 	fences.waiting--;
 	tell_guest(s);

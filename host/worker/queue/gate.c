@@ -50,7 +50,7 @@ static uint32_t wait_for_opening(uint32_t seen)
 
 	if (turns) {
 		atomic_fetch_add(&turns->demand->waiting, 1);
-		/* It is full where vcudad has been told so often: an edge more says no more. */
+		/* The eventfd is full when vcudad has not read it for long: one more event would add nothing. */
 		if (write(turns->drained, &one, sizeof(one)) < 0 && errno != EAGAIN)
 			vcuda_log_once("cannot tell vcudad of a command that waits: %m");
 	}

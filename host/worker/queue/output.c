@@ -28,7 +28,7 @@ int worker_output_open(void)
 
 	if (fd < 0)
 		return -1;
-	/* It cannot grow: what does not fit is lost. */
+	/* The file cannot grow: output beyond its size is lost. */
 	if (ftruncate(fd, MAX_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) ||
 	    dup2(fd, STDOUT_FILENO) < 0) {
 		close(fd);
@@ -43,7 +43,7 @@ int worker_output_open(void)
 	return 0;
 }
 
-/* Starts again at the file's beginning once all is read. Who prints through stdio waits meanwhile. */
+/* Starts again at the file's beginning once all is read. Threads that print through stdio wait meanwhile. */
 static off_t end_of_output(void)
 {
 	off_t end;
@@ -59,8 +59,9 @@ static off_t end_of_output(void)
 }
 
 /*
- * Without a system call, since each synchronous call of the guest's asks. What the guest has is a hole and reads as
- * zero. A text that begins with a zero byte and did not come through stdio is found with the next one.
+ * True: there is no new output. Makes no system call, since each synchronous call of the guest asks. Output that the
+ * guest has read is a hole and reads as zero. A text that begins with a zero byte and did not come through stdio is
+ * found with the next text.
  */
 static bool is_quiet(void)
 {

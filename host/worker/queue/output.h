@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print. Back ends, the real driver too, write it to the standard output of their process: in a worker
- * that is a file in memory, which the guest process reads and writes to its own. Thread-safe.
+ * The printf output of kernels. Back ends, NVIDIA's driver too, write it to the standard output of their process. In a
+ * worker that is a file in memory; the guest process reads it and writes it to its own standard output. Thread-safe.
  */
 #ifndef VCUDA_OUTPUT_H
 #define VCUDA_OUTPUT_H

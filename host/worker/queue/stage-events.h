@@ -16,8 +16,10 @@ struct worker_stage_events {
 	CUevent events[VCUDA_STAGE_BLOCKS];
 };
 
-/* At least `count` events of the context that the command is in, which is current. What a failed call has made is to be
- * given back too. */
+/*
+ * At least `count` events of the context that the command is in, which is current. The caller gives the set back even
+ * if the call has failed.
+ */
 CUresult worker_stage_events_take(struct worker_session *s, struct worker_stage_events *set, unsigned int count);
 /* `good`: they can be used again. */
 void worker_stage_events_give(struct worker_session *s, struct worker_stage_events *set, bool good);

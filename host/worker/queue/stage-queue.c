@@ -12,11 +12,13 @@
 #define FLIGHTS 8
 #define FLIGHT_BYTES (64u * 1024)
 
-/* Contexts that have a stream and events; what others copy is waited for. */
+/* The most contexts that have a stream and events. Copies of other contexts are waited for. */
 #define LINES 4
 
-/* What NVIDIA's driver puts in its own commands, if it does not come from pinned memory; of 64 KiB the device's own
- * engine for copies is faster. */
+/*
+ * NVIDIA's driver puts copies up to this size from memory that is not pinned into its commands. From 64 KiB on the
+ * device's copy engine is faster.
+ */
 #define IN_DRIVER_BYTES (32u * 1024)
 
 struct line {
@@ -33,10 +35,10 @@ struct flight {
 	uint32_t block, ticket;
 };
 
-/* The nth flight from the first on has its event at (first + n) % FLIGHTS; what `open` stands for has none yet. */
+/* The nth flight from the first on has its event at (first + n) % FLIGHTS. The flight `open` has no event yet. */
 static struct {
 	pthread_mutex_t lock;
-	_Atomic bool any; /* changes under the lock; a look without it is enough for who comes behind */
+	_Atomic bool any; /* changes under the lock; later commands may read it without the lock */
 	struct line lines[LINES], *line;
 	struct flight flights[FLIGHTS], open;
 	unsigned int first, count;
@@ -182,7 +184,7 @@ static struct line *find_line(struct worker_session *s)
 	if (atomic_load(&queue.any))
 		drain(s);
 	queue.line = NULL;
-	/* A guest may name no context: lines that nobody has are not that one's. */
+	/* The current context may be unknown (id 0), and free lines have id 0: return none of them. */
 	if (!id)
 		return NULL;
 	while (l < queue.lines + LINES && l->id != id)
@@ -191,7 +193,7 @@ static struct line *find_line(struct worker_session *s)
 		return queue.line = l;
 	for (l = queue.lines; l < queue.lines + LINES && l->id; l++)
 		continue;
-	/* While a context ends this may be that one, whose line nobody would take away again. */
+	/* While a context ends this may be that context, whose new line would never be removed. */
 	if (l == queue.lines + LINES || queue.ending || begin_line(s, l, id) != CUDA_SUCCESS)
 		return NULL;
 	return queue.line = l;
@@ -231,7 +233,7 @@ static bool precede(struct worker_session *s, CUstream stream)
 	return true;
 }
 
-/* What the default stream has to do comes first. */
+/* The line's stream waits for the work of the default stream. */
 static CUresult follow_default(struct worker_session *s, struct line *l)
 {
 	unsigned int commands = atomic_load(&queue.commands);
@@ -301,9 +303,9 @@ static const void *take_in(const struct worker_staged *copy)
 }
 
 /*
- * The copy waits for the default stream on the device, and we for that stream: so the device goes on at once, and the
- * guest as soon as it may. Until the guest has its answer nobody comes behind the copy, which may wait for long, and
- * nobody waits for it.
+ * The copy waits for the default stream on the device, and this call waits for that stream: so the device starts the
+ * copy at once, and the guest goes on as early as possible. The copy may wait for long. Until the guest has its answer
+ * no other copy is put behind it, and no command waits for it.
  */
 CUresult worker_stage_queue_put_behind(struct worker_session *s, const struct worker_staged *copy)
 {

@@ -40,8 +40,7 @@
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
 #define LATE_NS 800000u
 
-/* Of several processes the GPU gives each a slice of that time in turn (doc/measured.md), which commands have to fill.
- */
+/* The time slice that the GPU gives to each of several processes in turn (doc/measured.md). Commands must fill it. */
 #define SLICE_NS 2000000u
 
 /* After an event that took so many times longer than late, one command at a time is on the GPU. */
@@ -54,7 +53,7 @@
 #define PATIENCE_NS 100000000u
 #define MOST_PATIENCE_NS 1000000000u
 
-/* Of the time that an event has taken: a nap until the next query, if that is more. */
+/* The sleep until the next query is at least this part of the time that an event has taken so far. */
 #define NAP_PART 32
 
 #define SECOND_NS 1000000000ull

@@ -10,11 +10,11 @@
 /* The base is measured so often; the shortest interval counts. */
 #define BASE_TRIES 5
 
-/* Two events in a row are measured so often. On a GPU that others use most of them are apart. */
+/* The number of times that two consecutive events are measured. On a GPU with other users most pairs are apart. */
 #define EVENT_TRIES 16
 #define MOST_EVENT_NS 4000u
 
-/* What is left of work. NVIDIA's CUPTI tells 0.51 us of a kernel that does nothing (H200, driver 580). */
+/* The shortest time of an activity. NVIDIA's CUPTI reports 0.51 us for an empty kernel (H200, driver 580). */
 #define SHORTEST_NS 500u
 
 /* Clocks run apart by less; else the base was measured badly. */

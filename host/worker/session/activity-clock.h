@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What times of the device are made of: events, and for each context the events ("bases") whose time on the host's
- * clock was measured. The caller has a lock for all of it, and gives it up for activity_base_make() alone.
+ * The sources of device times: events, and for each context the events ("bases") whose time on the host's clock was
+ * measured. The caller holds a lock around all calls but activity_base_make().
  */
 #ifndef VCUDA_WORKER_ACTIVITY_CLOCK_H
 #define VCUDA_WORKER_ACTIVITY_CLOCK_H

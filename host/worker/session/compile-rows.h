@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compiler did for each kernel, for a guest that asks (protocol/compile-rows.h). Thread-safe. */
+/* The compiler's statistics of each kernel, for a guest that asks (protocol/compile-rows.h). Thread-safe. */
 #ifndef VCUDA_WORKER_COMPILE_ROWS_H
 #define VCUDA_WORKER_COMPILE_ROWS_H
 

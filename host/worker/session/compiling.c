@@ -7,7 +7,7 @@
 
 static struct {
 	pthread_mutex_t lock;
-	struct worker_session *session; /* NULL: there is nobody to tell yet */
+	struct worker_session *session; /* NULL: there is no guest yet */
 	void (*wake)(struct worker_session *s);
 	struct worker_compiling *first; /* the oldest */
 	uint32_t last, shown, done;     /* numbers */

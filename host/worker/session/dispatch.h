@@ -51,8 +51,10 @@ CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool sha
  */
 CUresult worker_destroy(struct worker_session *s, uint32_t kinds, void *handle, worker_destroy_object destroy);
 
-/* CUDA_SUCCESS if [p, p + bytes) lies in one mapping of the session, writable if so asked; else
- * CUDA_ERROR_INVALID_VALUE. */
+/*
+ * CUDA_SUCCESS if one mapping of the session has all of [p, p + bytes), and is writable with `writable`; else
+ * CUDA_ERROR_INVALID_VALUE.
+ */
 CUresult worker_mapping_check(struct worker_session *s, const void *p, uint64_t bytes, bool writable);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of this worker's memory. */
+/* This worker's memory, as the kernel reports it. */
 #ifndef VCUDA_WORKER_HOST_MEMORY_H
 #define VCUDA_WORKER_HOST_MEMORY_H
 

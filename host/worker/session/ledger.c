@@ -19,7 +19,10 @@
 
 #define CHUNK_BYTES (32ull << 20)
 
-/* Of a limit: the chunk, and of what is left of it: the surplus that may stay. */
+/*
+ * The chunk is the limit divided by CHUNK_PART. The surplus that may stay is the rest of the limit divided by
+ * SURPLUS_PART.
+ */
 #define CHUNK_PART 64
 #define SURPLUS_PART 8
 
@@ -136,7 +139,7 @@ static uint64_t surplus(unsigned int gpu)
 	return ledger.gpus[gpu].granted > ledger.gpus[gpu].used ? ledger.gpus[gpu].granted - ledger.gpus[gpu].used : 0;
 }
 
-/* Of the limit of all workers and of this one's. */
+/* The bytes left of the limit of all workers, or of this worker's limit if that is less. */
 static uint64_t left_in_vcudad(unsigned int gpu)
 {
 	uint64_t limit = atomic_load(&ledger.page->limit), granted = atomic_load(&ledger.page->granted[gpu]);
@@ -183,14 +186,14 @@ static bool take(unsigned int gpu, uint64_t bytes)
 	return true;
 }
 
-/* Half of the most that may stay does: the next allocation of that size asks nobody either. */
+/* A surplus of up to twice `stays` is kept, else `stays`: the next allocation of that size needs no message. */
 static void give(unsigned int gpu, uint64_t bytes)
 {
 	uint64_t stays = least(chunk(), is_limited() ? left_in_vcudad(gpu) / SURPLUS_PART : CHUNK_BYTES), goes;
 
 	ledger.gpus[gpu].used -= bytes;
 	goes = surplus(gpu) > 2 * stays ? surplus(gpu) - stays : 0;
-	/* What does not find room in the socket goes with what is freed next. */
+	/* If the socket is full, the bytes are given back with the next ones. */
 	if (goes && tell(VCUDA_LEDGER_GIVE, gpu, goes))
 		ledger.gpus[gpu].granted -= goes;
 }
@@ -210,7 +213,7 @@ static uint64_t available(unsigned int gpu)
 	return left_in_vcudad(gpu) + surplus(gpu);
 }
 
-/* What the worker has, `more` included, beyond device memory and what is free. */
+/* The worker's host memory, `more` included, without device memory and without the free amount. */
 static uint64_t host_due(uint64_t more)
 {
 	uint64_t bytes = worker_own_memory() + atomic_load(&ledger.host.held) + more;
@@ -222,7 +225,10 @@ static uint64_t host_due(uint64_t more)
 	return bytes > counted ? bytes - counted : 0;
 }
 
-/* Returns what the quota lacks. What there is of it is charged even then, so that no device memory comes on top. */
+/*
+ * Returns the bytes that the quota lacks. The rest of the quota is charged even then, so that no device memory is
+ * allocated on top.
+ */
 static uint64_t charge_host(uint64_t more)
 {
 	uint64_t due = host_due(more), lacks, part;

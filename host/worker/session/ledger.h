@@ -22,7 +22,7 @@ void worker_ledger_join(void);
 /* The memory of two devices is on each other's GPU from now on. */
 void worker_ledger_swap(unsigned int gpu, unsigned int other);
 
-/* What a back end counts its memory with. */
+/* The meter that a back end counts its memory with. */
 extern const struct vcuda_meter worker_ledger_meter;
 
 /*
@@ -59,7 +59,7 @@ unsigned int worker_ledger_gpu(unsigned int device);
 /* A new connection to the guest's keeper (session/keeper.h), which is the caller's; -1: there is no keeper. */
 int worker_ledger_keeper(void);
 
-/* What this guest process may have now. */
+/* The current limit of this guest process. */
 uint64_t worker_ledger_process_limit(enum vcuda_ledger_process_limit which);
 
 /* The guest process was refused something at that limit: vcudad counts it. */

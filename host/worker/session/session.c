@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the generated dispatch code asks of a session. */
+/* The functions of a session that the generated dispatch code calls. */
 #include "session/session.h"
 
 #include "session/command.h"
@@ -56,8 +56,8 @@ CUresult worker_resolve(struct worker_session *s, uint32_t kinds, uint64_t speci
 }
 
 /*
- * What one guest process may have of each kind, far above what programs use: objects are memory of the host. Together
- * less than the table of handles has room for.
+ * The most objects of each kind that one guest process may have, far more than programs use: objects take memory of the
+ * host. Their sum is less than the size of the table of handles.
  */
 static const uint32_t most[] = {
 	[VCUDA_KIND_CONTEXT] = 256,      [VCUDA_KIND_MODULE] = 1 << 16,     [VCUDA_KIND_LIBRARY] = 1 << 16,

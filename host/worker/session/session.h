@@ -35,10 +35,13 @@ struct worker_context_watcher {
 
 struct worker_session {
 	const struct vcuda_backend_ops *ops;
-	/* Of a back end that releases its device memory itself (softgpu/backend-cpu.h), else NULL; set before `ops`. */
+	/*
+	 * Functions of a back end that releases its device memory itself (softgpu/backend-cpu.h), else NULL; set before
+	 * `ops`.
+	 */
 	int (*release)(int fd);
 	int (*restore)(void);
-	/* Of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
+	/* Function of a back end whose memory the driver releases (backend-cuda/ipc.h), else NULL; set before `ops`. */
 	bool (*has_shared)(void);
 	/*
 	 * Functions of a session over `local`, else NULL; set before the guest's first request is served. detach():
@@ -57,7 +60,7 @@ struct worker_session {
 	pid_t guest_pid;     /* as the guest says, for messages */
 	_Atomic bool broken; /* malformed input: the session ends */
 	_Atomic bool has_graph_mem_ops; /* a graph has or had a node that waits for or writes a value */
-	/* Of async calls of each thread's in some contexts, that no sync call has reported yet. */
+	/* Errors of async calls by thread, for some contexts, that no sync call has reported yet. */
 	_Atomic uint64_t async_error[WORKER_THREADS][WORKER_PENDING_ERRORS];
 };
 

@@ -26,7 +26,7 @@ _Atomic uint64_t *worker_table_bytes(void);
 /* Where this worker says which software GPUs run something; a place of no consequence where it has no slot. */
 _Atomic uint32_t *worker_table_at_work(void);
 
-/* Its guest process is gone. */
+/* The worker's guest process has ended. */
 void worker_table_ends(void);
 
 /*

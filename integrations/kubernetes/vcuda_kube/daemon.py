@@ -14,7 +14,7 @@ STOP_LIMIT_S = 20
 
 
 class Failure(Exception):
-    """Its text is a sentence for the operator."""
+    """An error whose text is a sentence for the operator."""
 
 
 def log(text):

@@ -217,7 +217,7 @@ static void test_cannot_go(void **state)
 	assert_int_equal(c->grants, 2);
 }
 
-/* Its want is nobody's need any more: no one goes. */
+/* A VM withdraws its want: no other VM goes out for it. */
 static void test_wants_nothing_any_more(void **state)
 {
 	struct tenant *a = add(800), *b = add(0);
@@ -271,7 +271,7 @@ static void test_minimums(void **state)
 	assert_int_equal(memory_capacity(&memory), CAPACITY);
 }
 
-/* Its memory fits no more, as another vcudad has said a smaller capacity: it comes in, and no other one is in then. */
+/* Another vcudad has reported a smaller capacity, so a VM's memory exceeds it: the VM comes in alone. */
 static void test_larger_than_the_device(void **state)
 {
 	struct tenant *a = add_with(0, 900, true), *b = add(100);
@@ -322,7 +322,7 @@ static void test_growth_beside_a_way_out(void **state)
 	assert_true(a->out && b->grants == 1);
 }
 
-/* It has the time to use what others went out for, even if it had no work while it waited. */
+/* A VM has time to use memory that others made room for, even if it had no work while it waited. */
 static void test_growth_has_a_lease(void **state)
 {
 	struct tenant *a = add(800), *b = add(0);
@@ -395,7 +395,7 @@ static void test_returns_one_after_the_other(void **state)
 	assert_true(!a->out && !b->out);
 }
 
-/* Its lease is of no use to a VM without work whose growth waits. */
+/* A VM without work whose growth waits loses its lease. */
 static void test_growth_ends_the_lease(void **state)
 {
 	struct tenant *a = add_with(0, 600, true), *b = add_with(0, 600, true), *c = add_with(0, 300, true);
@@ -497,7 +497,7 @@ static void test_excess(void **state)
 	assert_int_equal(a->outs + b->outs, 1);
 }
 
-/* The memory of a VM whose vcudad has gone counts until it is removed; a want that it stands against waits. */
+/* The memory of a VM whose vcudad has gone counts until it is removed; a want that needs this memory waits. */
 static void test_lost(void **state)
 {
 	struct tenant *a = add(800), *b = add(0);

@@ -185,7 +185,7 @@ static void test_one_to_nine_with_messages(void **state)
 	assert_in_range(b->got * 1000 / (20000 * MS), 870, 905);
 }
 
-/* What a piece of 150 ms takes beyond its turn is paid back. */
+/* The time that a piece of 150 ms takes beyond its turn is paid back. */
 static void test_long_pieces(void **state)
 {
 	check_shares(1, MS / 10, 1, 150 * MS, 60000 * MS);
@@ -329,7 +329,7 @@ static void test_bursts(void **state)
 	assert_in_range((a->got + b->got) * 100 / (20000 * MS), 97, 101);
 }
 
-/* Turns that nobody waits for do not end, and cost nothing. */
+/* Turns that no other VM waits for do not end, and cost nothing. */
 static void test_alone_again(void **state)
 {
 	struct tenant *a = add(1, MS / 10), *b = add(1, MS / 10);
@@ -411,7 +411,7 @@ static void test_work_that_waits_for_work(void **state)
 	assert_in_range(part(a), 480, 520);
 }
 
-/* With nobody else, those that are overdue have their short turns still. */
+/* Overdue VMs have their short turns even where there is no other VM. */
 static void test_all_are_endless(void **state)
 {
 	struct tenant *a = add(1, 1000000 * MS), *b = add(1, 1000000 * MS);

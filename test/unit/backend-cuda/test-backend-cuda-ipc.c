@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cuda back end puts before a driver's handles of memory, events and pools: a driver of the test's own. */
+/*
+ * The cuda back end's handles of memory, events and pools, which replace the driver's: over a driver of the test's own.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +21,7 @@
 #define BYTES 0x200000
 #define EVENT ((CUevent)0x1000)
 #define POOL ((CUmemoryPool)0x2000)
-#define OPENED 0x900000000 /* what another process has opened lies here */
+#define OPENED 0x900000000 /* the address of an import in another process */
 
 /* ---- the driver: its handles name a process and an object, so that anybody could make one up ---- */
 
@@ -130,7 +132,7 @@ static CUresult create(uint64_t *handle, size_t size, void *prop, uint64_t flags
 	return CUDA_SUCCESS;
 }
 
-/* Its descriptors hold the object's number. */
+/* The fake driver's descriptors hold the object's number. */
 static CUresult export(void *to, uint64_t handle, int type, uint64_t flags)
 {
 	int fd = memfd_create("driver", MFD_CLOEXEC);

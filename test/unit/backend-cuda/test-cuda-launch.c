@@ -160,7 +160,7 @@ static void expect(int plain_now, int by_graph_now, int alive_now)
 	assert_int_equal(alive, alive_now);
 }
 
-/* Of a process; all other tests come after it. */
+/* The first graph of a process needs FIRST_MANY launches; all other tests come after this one. */
 static void the_first_comes_later(void **state)
 {
 	launches(FIRST_MANY - MANY, FUNCTION, 0x80);
@@ -201,7 +201,7 @@ static void clusters_and_priorities_have_none(void **state)
 	expect(2 * MANY + 20, 0, 0);
 }
 
-/* What may give a function clusters has them asked for again; other attributes have not. */
+/* A change of an attribute that may give a function clusters drops its graph; other attributes do not. */
 static void attributes_are_asked_again(void **state)
 {
 	launches(MANY + 1, FUNCTION, 0x40);
@@ -239,7 +239,7 @@ static void refusals_are_launched_as_ever(void **state)
 	refuses_graphs = true;
 	launches(MANY + 5, FUNCTION, 0x80);
 	expect(2 * MANY + 6, 2, 1);
-	/* It is not tried again at each launch. */
+	/* The graph is not tried again at each launch. */
 	refuses_graphs = false;
 	launches(5, FUNCTION, 0x80);
 	expect(2 * MANY + 11, 2, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cuda back end charges for device memory, over a driver of the test's own with two GPUs. */
+/* The cuda back end's charges for device memory, over a driver of the test's own with two GPUs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,7 +169,7 @@ static CUresult unmap(CUdeviceptr address, size_t size)
 	return CUDA_SUCCESS;
 }
 
-/* Its descriptors hold the handle. */
+/* The fake driver's descriptors hold the handle. */
 static CUresult export(void *to, uint64_t handle, int type, uint64_t flags)
 {
 	int fd = memfd_create("driver", MFD_CLOEXEC);

@@ -183,7 +183,7 @@ static void no_room(void **state)
 	vcuda_cache_close(cache);
 }
 
-/* Whatever others may have written is not ours. */
+/* Entries that other users may have written are not used. */
 static void owners(void **state)
 {
 	struct vcuda_cache *cache = open_cache(1 << 20);
@@ -300,7 +300,7 @@ static void child(unsigned seed)
 	vcuda_cache_close(cache);
 }
 
-/* They store, read and evict the same entries: each finds what belongs to the key, or nothing. */
+/* Processes store, read and evict the same entries: each finds the contents of the key, or nothing. */
 static void processes(void **state)
 {
 	unsigned seed = test_seed();

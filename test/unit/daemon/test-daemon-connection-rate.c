@@ -43,7 +43,7 @@ static void test_burst_and_refill(void)
 	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN - 1) == 1);
 	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN) == 0);
 	check(daemon_connection_rate_take(&rate, 1, now + MS_PER_TOKEN) == MS_PER_TOKEN);
-	/* What comes in small parts adds up. */
+	/* Small requests add up. */
 	for (now += MS_PER_TOKEN; now < 5000 + 4 * MS_PER_TOKEN - 1; now++)
 		daemon_connection_rate_take(&rate, 2, now);
 	check(daemon_connection_rate_take(&rate, 1, 5000 + 3 * MS_PER_TOKEN) == 0);

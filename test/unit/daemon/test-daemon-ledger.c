@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the ledger that change while workers run. What workers say is in test/vhost/test-ledger.py. */
+/* Limits of the ledger that change while workers run. test/vhost/test-ledger.py tests the workers' messages. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +127,7 @@ static bool counts(const struct daemon_ledger_row *row)
 
 static const struct daemon_ledger_growth growth = {.room = room, .counts = counts, .want = count_want, .waits = ignore};
 
-/* What is said about `bytes`, of which nothing is granted. */
+/* The answer to a request for `bytes` of which nothing is granted. */
 static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
 {
 	struct vcuda_ledger_message m = ask(worker, (struct vcuda_ledger_message){.type = type, .bytes = bytes});

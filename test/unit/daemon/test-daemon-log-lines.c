@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a worker's text gets into vcudad's log, and how fast. */
+/* The part of a worker's text that gets into vcudad's log, and its rate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

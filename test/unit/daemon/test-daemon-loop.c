@@ -34,7 +34,7 @@ static void take(struct daemon_source *source, uint32_t events)
 	served++;
 }
 
-/* It stays ready. */
+/* The descriptor stays readable. */
 static void look(struct daemon_source *source, uint32_t events)
 {
 	served++;

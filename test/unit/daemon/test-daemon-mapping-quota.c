@@ -100,7 +100,7 @@ static void test_parts(void)
 	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.length = 4096;
 	check(daemon_mapping_quota_add(&quota, &part, &serial) == -ENOENT);
-	/* What was discharged when the worker was reaped is not given back twice. */
+	/* The quota that was released when the worker was reaped is not given back twice. */
 	daemon_mapping_quota_release(&quota);
 	check(!shared.pinned && !shared.mappings);
 	daemon_mapping_quota_remove(&quota, first);

@@ -106,7 +106,7 @@ static void test_waits(void)
 	check(!is_told(0));
 	look_for(0, 100, 2);
 	check(is_told(0) && !is_told(1) && !broken_count);
-	/* It goes on. */
+	/* The worker goes on. */
 	look_for(0, 100, 3);
 	check(broken_count == 1 && rows[0].over);
 	look_for(0, 100, 3);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* Its list of children is the kernel's. This one is the test's. */
+/* Compiled into the test, which replaces the kernel's list of children by its own. */
 #include "host/daemon/worker/strays.c"
 
 static bool known(pid_t child)
@@ -90,7 +90,7 @@ static void test_child(void **state)
 	assert_true(daemon_strays_left());
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
 	assert_int_equal(info.si_code, CLD_KILLED);
-	/* It is waited for. */
+	/* The next call waits for the child. */
 	daemon_strays_left();
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG), -1);
 	close(strays.children);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compilers keep with the driver: their keys, where it lies, what they are told when it cannot be kept. */
+/* The driver's cache for compilers: keys, the folder, and errors where an entry cannot be kept. */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -107,7 +107,7 @@ static bool keep(struct libcuda_compute_key *key, const char *text)
 	return result == CUDA_SUCCESS;
 }
 
-/* What a key finds, to compare: "" if nothing. */
+/* The text of a key's entry, to compare: "" without an entry. */
 static const char *found(struct libcuda_compute_key *key)
 {
 	static char text[64];
@@ -195,7 +195,7 @@ static void scenario_stages(void)
 
 /* ---- where nothing runs machine code ---- */
 
-/* What is found for machine code, which is text with its end. */
+/* Whether the entry for machine code is this text with its end. */
 static bool finds_text(struct libcuda_compute_key *key, const char *text)
 {
 	void *data;
@@ -242,7 +242,7 @@ static void scenario_text(void)
 	otherwise.options = "-arch=compute_90 -ftz=2";
 	EXPECT(!*found(key_of(otherwise)));
 	EXPECT(!*found(key_of(assemble)));
-	/* whoever wants machine code gets it, and what others kept is theirs still */
+	/* a process that asks for machine code gets it, and the entries of others stay */
 	setenv("VCUDA_NVRTC", "cubin", 1);
 	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
 	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
@@ -376,7 +376,7 @@ static void places(void **state)
 	in_process(scenario_no_key);
 	setenv("CUDA_CACHE_PATH", "/proc/self", 1);
 	in_process(scenario_no_room);
-	/* whoever else can write there could decide what we execute */
+	/* another user who can write to the folder could choose the code that this process executes */
 	place();
 	in_process(scenario_kept);
 	snprintf(path, sizeof(path), "%s/vcuda", folder);

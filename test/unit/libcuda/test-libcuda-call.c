@@ -27,7 +27,10 @@ CUresult cuMemBatchDecompressAsync(void *, size_t, unsigned int, size_t *, CUstr
 static CUcontext context;
 static CUdeviceptr memory;
 
-/* What a process says whose VCUDA_DRIVER_VERSION is this one, before and after cuInit(): the host's driver is of 12.9. */
+/*
+ * The versions that a process reports before and after cuInit() with this VCUDA_DRIVER_VERSION: the host's driver is
+ * 12.9.
+ */
 static void says_version(const char *wanted, int before, int after)
 {
 	pid_t child = fork();
@@ -294,7 +297,9 @@ static pthread_t start_to_fill(CUstream stream)
 	return thread;
 }
 
-/* No queue of a GPU's, which has 1021 places for the streams that share it, is ever full: nobody waits in the driver.
+/*
+ * A queue of a GPU has 1021 places for the streams that share it. No queue is ever full, so no call waits in the
+ * driver.
  */
 static void paced(void **state)
 {

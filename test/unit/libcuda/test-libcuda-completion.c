@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is answered without the worker, and what never is. An answer is good for some 50 us, and this thread may lose
- * its processor meanwhile: of many tries one has to be answered here; what has to be asked for has to be each time.
+ * Queries that are answered without the worker, and queries that never are. An answer is valid for about 50 us, and
+ * this thread may lose its processor meanwhile. So one of many tries must be answered here; a query that needs the
+ * worker must ask it each time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +181,7 @@ static void other_streams(void **state)
 	fail();
 }
 
-/* What a question has found out, a wait still has to be made for. */
+/* A wait is still sent after a query has found the work complete. */
 static void asked_then_waited(void **state)
 {
 	put(stream);
@@ -225,7 +226,7 @@ static void not_ready(void **state)
 	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
 		usleep(STALE_US);
 	OK(cuEventQuery(event));
-	/* Of what the worker has not seen nobody asks it. */
+	/* A query of work that the worker has not seen is not sent to it. */
 	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
 		return;
 	hold_work();
@@ -235,7 +236,7 @@ static void not_ready(void **state)
 	OK(cuEventQuery(event));
 }
 
-/* Who polls what is done, without end, learns that the context has failed. */
+/* A thread that polls completed work without end gets the context's error. */
 static void failed(void **state)
 {
 	for (size_t i = 0; i < ALL; i++) {
@@ -312,14 +313,14 @@ static void events_again(void **state)
 	OK(cuEventDestroy_v2(second));
 	second = make(0);
 	assert_int_equal(fake.events, made + 1);
-	/* It has not been recorded, whatever its predecessor was. */
+	/* The event has not been recorded, although its predecessor has been. */
 	OK(cuEventRecord(event, stream));
 	OK(cuEventSynchronize(event));
 	assert_int_equal(cuEventElapsedTime_v2(&ms, second, event), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuEventElapsedTime_v2(&ms, event, second), CUDA_ERROR_INVALID_HANDLE);
 	OK(cuEventRecord(second, stream));
 	OK(cuEventElapsedTime_v2(&ms, event, second));
-	/* One that somebody may wait for goes. */
+	/* An event that a thread may wait for is destroyed, not reused. */
 	pending = second;
 	OK(cuEventDestroy_v2(pending));
 	made = fake.events;
@@ -378,7 +379,7 @@ static void ended_meanwhile(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Who only asks learns that nobody is there any more, who would take what he asks about. The last test. */
+/* A thread that only queries gets an error when the worker is gone. The last test. */
 static void gone(void **state)
 {
 	CUresult results[] = {CUDA_ERROR_NOT_READY, CUDA_ERROR_NOT_READY};

@@ -198,7 +198,7 @@ static CUresult add_part(const struct vcuda_args_vcudaLinkAdd *a)
 	return strstr(linked, "bad") ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
 }
 
-/* Of the devices. */
+/* The bus ids of the devices. */
 static const char *const bus_ids[] = {"0000:07:00.0", "0001:01:00.0", "0000:03:1F.0", "0000:03:0A.0"};
 
 static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *w)

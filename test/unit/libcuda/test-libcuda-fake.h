@@ -9,11 +9,11 @@
 
 #include "protocol/cuda-abi.h"
 
-/* What the worker has seen. */
+/* The state and the counters of the fake worker. */
 struct fake_worker {
 	_Atomic uint64_t commands, async_commands;
 	_Atomic uint64_t memsets;
-	_Atomic uint64_t most_behind;  /* memsets of one stream that nobody has waited for */
+	_Atomic uint64_t most_behind;  /* memsets of one stream that have not been waited for */
 	_Atomic bool stands;           /* no stream goes on by itself */
 	_Atomic bool holds;            /* no command is taken */
 	_Atomic bool gone;             /* as a wait says */

@@ -254,7 +254,7 @@ static void wait_until_stuck(void)
 	} while (fake.launches_async != before);
 }
 
-/* What is known is said only just after the worker has answered something. */
+/* A known completion is reported only shortly after an answer of the worker. */
 static CUresult ask_again_and_again(void)
 {
 	CUresult result = CUDA_ERROR_NOT_READY;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the worker is told of executable graphs: which it keeps, when, how they look, and what a launch is then. */
+/*
+ * The commands to the worker for executable graphs: the graphs that it keeps, their time and nodes, and their launches.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -455,7 +457,7 @@ static void *end_context(void *unused)
 	return cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS ? NULL : "reset";
 }
 
-/* What the worker keeps in a context goes before that; the executable graphs are the application's still. */
+/* The worker's graphs in a context are destroyed before the context; the application's executable graphs stay. */
 static void context_ends(void **state)
 {
 	CUgraph g = new_graph();

@@ -71,7 +71,7 @@ static void pageable(void **state)
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
-/* What was called for before the copy, and how it was sent. */
+/* Copies after other work (`busy`) or without, and checks how the copy was sent. */
 static void copy_staged(CUdeviceptr p, size_t bytes, bool busy)
 {
 	uint64_t staged = fake.staged, behind = fake.behind;
@@ -200,7 +200,7 @@ static void pinned(void **state)
 	assert_int_equal(cuMemFreeHost(h2), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeHost(NULL), CUDA_SUCCESS);
 	assert_int_equal(fake.mappings, windows);
-	/* What was freed is used again. */
+	/* Freed memory is used again. */
 	assert_int_equal(cuMemHostAlloc(&h2, 1, 0), CUDA_SUCCESS);
 	assert_ptr_equal(h2, h);
 	assert_int_equal(cuMemFreeHost(h2), CUDA_SUCCESS);

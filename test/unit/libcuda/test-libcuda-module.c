@@ -94,7 +94,7 @@ static void lengths(void **state)
 	assert_memory_equal(data, &c, 64);
 	assert_memory_equal((const char *)data + 64, &parts[0], 64);
 	assert_memory_equal((const char *)data + 128, &parts[1], 64);
-	/* which is empty where nobody linked it. */
+	/* The container is empty where it was not linked. */
 	c.bytes = 0;
 	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_SUCCESS);
 	assert_int_equal(bytes, 16 + 2 * 64);
@@ -105,7 +105,7 @@ static void lengths(void **state)
 	assert_int_equal(libcuda_image_find(&w, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* What a file says of itself may be wrong. */
+/* The lengths in a file may be wrong. */
 static void lengths_in_files(void **state)
 {
 	struct container c = {.magic = 0xba55ed50, .version = 1, .header = 16, .bytes = 48};
@@ -133,7 +133,7 @@ static void lengths_in_files(void **state)
 	assert_int_equal(libcuda_image_in_file(&elf, 4, &data, &bytes), CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* What cuLinkComplete() gives for the software GPU: containers in one that can be kept in a file. */
+/* The result of cuLinkComplete() for the software GPU: containers in a container, which can be kept in a file. */
 static void linked_images(void **state)
 {
 	struct {
@@ -231,7 +231,7 @@ static void link_logs(void **state)
 	assert_int_equal(cuLinkDestroy(link), CUDA_SUCCESS);
 }
 
-/* What the compiler is told, and what it says. */
+/* The compiler's options and logs. */
 static void compiler_options(void **state)
 {
 	char info[5000], errors[8];

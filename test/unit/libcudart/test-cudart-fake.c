@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See test-cudart-fake.h. Device memory is host memory. What is missing here refuses, as in the real library. */
+/*
+ * See test-cudart-fake.h. Device memory is host memory. Functions that are missing here return an error, as in the real
+ * library.
+ */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +116,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 	return count(NULL);
 }
 
-/* What a call on a context that was reset gets. */
+/* The result of a call in the current context, which may have been reset. */
 static CUresult use(void)
 {
 	for (int i = 0; i < DEVICES; i++)

@@ -352,7 +352,7 @@ static void test_current_device(void **state)
 	assert_int_equal(fake.retains, retains + 1);
 	assert_int_equal(cudaGetDevice(&device), cudaSuccess);
 	assert_int_equal(device, 1);
-	/* What the driver API made current counts. */
+	/* The context that the driver API made current counts. */
 	assert_int_equal(cuCtxSetCurrent(fake_primary(0)), CUDA_SUCCESS);
 	assert_int_equal(cudaGetDevice(&device), cudaSuccess);
 	assert_int_equal(device, 0);
@@ -430,8 +430,10 @@ static void test_many_symbols(void **state)
 	cudaGetLastError();
 }
 
-/* The handlers of a program that unregister its fatbins run at its end, when the worker may be gone: nobody may be
- * asked. */
+/*
+ * The handlers of a program that unregister its fatbins run at its end, when the worker may be gone: they must not call
+ * the driver.
+ */
 static void finish_like_a_program(void)
 {
 	unsigned int unloads = fake.unloads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What generated codec tests are made of: one struct codec_case a call (see emit_codec_test_c() in
- * protocol/generate.py), filled with random arguments. test-codec.c runs them.
+ * The generated codec tests: one struct codec_case a call (see emit_codec_test_c() in protocol/generate.py), filled
+ * with random arguments. test-codec.c runs them.
  */
 #ifndef CODEC_TEST_H
 #define CODEC_TEST_H

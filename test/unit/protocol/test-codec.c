@@ -2,7 +2,7 @@
 /*
  * The generated codec, call by call: round trip of arguments and reply, every truncation, every word corrupted.
  *
- * What is decoded ends right before an inaccessible page, so that a read past it ends the test even without a
+ * The encoded bytes end right before an inaccessible page, so that a read past them ends the test even without a
  * sanitizer.
  */
 #include <setjmp.h>
@@ -114,7 +114,7 @@ static void check_corruptions(struct round *r)
 				continue;
 			if (r->reply)
 				continue;
-			/* It made sense: then it is something that the other side could have sent. */
+			/* The corrupted bytes decode, so they must be the encoding of the result. */
 			assert_int_equal(r->c->size(r->got), bytes);
 			encode(r, r->got);
 			assert_int_equal(r->bytes, bytes);
@@ -123,7 +123,7 @@ static void check_corruptions(struct round *r)
 	}
 }
 
-/* What the call gives back needs room in the worker: without any, the sticky error is set and nothing is written. */
+/* The call's outputs need room in the worker's arena: without any, the sticky error is set and nothing is written. */
 static void check_no_memory(struct round *r)
 {
 	struct vcuda_reader reader = vcuda_reader_init(r->encoded, r->bytes);

@@ -176,7 +176,7 @@ static void test_full_at_the_end(void **state)
 	expect(f, 2, 128, 5);
 }
 
-/* Who waits for room is woken once, when half of the ring is free, and by no command before. */
+/* A producer that waits for room is woken once, when half of the ring is free, and by no command before. */
 static void test_room(void **state)
 {
 	struct fixture *f = *state;
@@ -186,7 +186,7 @@ static void test_room(void **state)
 		assert_true(send(f, 1, VCUDA_RING_BYTES / 8));
 	assert_false(send(f, 2, 32));
 	expect(f, 1, VCUDA_RING_BYTES / 8, 1);
-	assert_false(vcuda_consumer_made_room(&f->consumer)); /* nobody has asked */
+	assert_false(vcuda_consumer_made_room(&f->consumer)); /* no producer has asked */
 	assert_true(send(f, 1, VCUDA_RING_BYTES / 8));
 	assert_false(send(f, 2, 32));
 	vcuda_producer_want_room(&f->producer);
@@ -307,7 +307,7 @@ static void test_sleep_flags(void **state)
 	struct vcuda_command *c = vcuda_producer_reserve(&f->producer, 32);
 
 	c->op = 1;
-	assert_false(vcuda_producer_publish(&f->producer, c, 32)); /* nobody sleeps: no doorbell */
+	assert_false(vcuda_producer_publish(&f->producer, c, 32)); /* no consumer sleeps: no doorbell */
 	assert_false(vcuda_consumer_prepare_sleep(&f->consumer));  /* there is work */
 	assert_int_equal(atomic_load(&f->shm->consumer_sleeps), 0);
 	expect(f, 1, 32, 1);
@@ -328,7 +328,7 @@ static void test_completion(void **state)
 	struct fixture *f = *state;
 	struct vcuda_slot *slot = vcuda_shm_slot(f->shm, VCUDA_SLOTS - 1);
 
-	assert_false(vcuda_complete_slot(f->shm, VCUDA_SLOTS - 1, 2, 0, 0)); /* nobody waits */
+	assert_false(vcuda_complete_slot(f->shm, VCUDA_SLOTS - 1, 2, 0, 0)); /* no thread waits */
 	assert_int_equal(atomic_load(&slot->done), 2);
 	assert_int_equal(atomic_load(&f->shm->wake), 0);
 	atomic_fetch_add(&f->shm->waiters, 1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What test/programs/samples.py reads in a sample's CMakeLists.txt without CMake, and how it names a result: test-samples.py"""
+"""test/programs/samples.py reads a sample's CMakeLists.txt without CMake and names a result: test-samples.py"""
 import pathlib
 import sys
 import tempfile

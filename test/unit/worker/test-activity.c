@@ -40,7 +40,10 @@ static unsigned int records;           /* so far, for work */
 /* Where the times of bases are measured, at any time. */
 #define BASE_STREAM ((CUstream)8)
 
-/* What a GPU needs for an event, and for a kernel that writes memory to begin and to end between two, in ns (H200). */
+/*
+ * The times in ns that an H200 needs for an event, and for the begin and end of a kernel between two events that writes
+ * memory.
+ */
 #define EVENT_NS 1250
 #define LAUNCH_NS 1875
 

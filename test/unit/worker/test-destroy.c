@@ -47,7 +47,7 @@ static void *object_new(void)
 	return o;
 }
 
-/* What each call does first. */
+/* Each call begins with this check. */
 static void object_use(const void *object)
 {
 	if (((const struct object *)object)->state != ALIVE)
@@ -100,7 +100,7 @@ static CUresult context_ends(void)
 static struct vcuda_backend_ops ops;
 static struct worker_session session;
 
-/* What the session needs of the rest. */
+/* Replacements of functions that the session calls. */
 void worker_table_computes(void)
 {
 }

@@ -149,7 +149,7 @@ static const struct vcuda_backend_ops ops = {
 	.cuStreamSynchronize = stream_wait,
 };
 
-/* What stage-events.c asks. */
+/* A replacement of a function that stage-events.c calls. */
 uint64_t worker_command_context(void)
 {
 	return (uintptr_t)current;
@@ -357,7 +357,7 @@ static void test_merges(void **state)
 	assert_int_equal(worker_direct_unmap(RANGE, scattered_bytes()), 0);
 }
 
-/* What is not whole in one range that may be had for that is refused before anything is copied. */
+/* A copy that is not within one range, or not allowed in it, is refused before anything is copied. */
 static void test_hostile_copies(void **state)
 {
 	const struct vcuda_channel_extent extents[2] = {{1, 0, 0, 4 * PAGE}, {1, 0, 16 * PAGE, 4 * PAGE}};
@@ -452,11 +452,11 @@ static void test_context_ends(void **state)
 	worker_ram_leave();
 	pthread_join(thread, NULL);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_ERROR_NOT_READY);
-	/* It did not end after all: all is as it was. */
+	/* The context did not end after all: its registrations stay. */
 	worker_ram_reopen((CUcontext)2, false);
 	assert_true(is_ready());
 	assert_int_equal(fake.registered, before);
-	/* Another's end is nothing to it. */
+	/* The end of another context does not affect them. */
 	worker_ram_close((CUcontext)7);
 	worker_ram_reopen((CUcontext)7, true);
 	assert_int_equal(copy(device, RANGE + MIB, 8, true), CUDA_SUCCESS);

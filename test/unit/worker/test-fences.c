@@ -87,7 +87,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* What a process remembers of its code is remembered for ever: each case has a process of its own. */
+/* A process never forgets its findings about code: each case has a process of its own. */
 static int in_child(int (*part)(void))
 {
 	int status;
@@ -251,7 +251,7 @@ static int load_slowly(void)
 	may_look = false;
 	for (int i = 0; i < 50; i++)
 		load(image.bytes, image.used);
-	/* Nobody has looked yet. */
+	/* No image has been searched yet. */
 	if (is_offered())
 		return 1;
 	may_look = true;
@@ -274,7 +274,7 @@ static int load_slowly(void)
 	return is_offered() ? 0 : 4;
 }
 
-/* What is found out meanwhile stays. */
+/* A finding of another load stays. */
 static int load_beside(void)
 {
 	worker_fences_offer(&session);
@@ -318,7 +318,7 @@ static void containers(void **state)
 	}
 }
 
-/* What cannot be read may do anything. */
+/* Code that cannot be read may print. */
 static void unreadable(void **state)
 {
 	begin();

@@ -169,7 +169,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Whatever a test did, nothing is left. */
+/* Nothing is left after any test. */
 static int teardown(void **state)
 {
 	worker_handles_destroy(session.handles);
@@ -264,7 +264,9 @@ static void bodies(void **state)
 	destroy(g);
 }
 
-/* What was instantiated goes with the graph's own nodes. Bodies go with their node. The conditions stay. */
+/*
+ * Rebuilding destroys the executable graph and the graph's own nodes. Bodies go with their node. The conditions stay.
+ */
 static void built_again(void **state)
 {
 	vcuda_graph_id g = new_graph();

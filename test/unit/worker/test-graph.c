@@ -230,7 +230,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Whatever a test did, nothing is left. */
+/* Nothing is left after any test. */
 static int teardown(void **state)
 {
 	worker_handles_destroy(session.handles);
@@ -339,8 +339,10 @@ static void nodes(void **state)
 	assert_int_equal(destroy(k.graph), CUDA_SUCCESS);
 }
 
-/* What is wrong with a node is said when the graph is finished: nobody waits for the node, and no thread of the guest's
- * has erred. */
+/*
+ * An error of a node is reported when the graph is finished: no call waits for the node, and it is no async error of a
+ * guest thread.
+ */
 static void bad_nodes(void **state)
 {
 	uint32_t ahead[] = {1}, first[] = {0};
@@ -463,7 +465,7 @@ static void limit(void **state)
 		k.graph = other;
 		vcuda_handle_vcudaGraphAddKernel(&session, &k);
 		assert_int_equal(finish(other), CUDA_ERROR_OUT_OF_MEMORY);
-		/* What is destroyed counts no more. */
+		/* Destroyed graphs do not count any more. */
 		assert_int_equal(destroy(large), CUDA_SUCCESS);
 		assert_int_equal(destroy(other), CUDA_SUCCESS);
 	}

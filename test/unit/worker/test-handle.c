@@ -18,7 +18,7 @@
 
 static int objects[8];
 
-/* What an id names, without a use that stays. */
+/* The object of an id. Keeps no reference. */
 static void *look(struct worker_handles *h, uint64_t id, uint32_t kinds)
 {
 	void *object = worker_handle_get(h, id, kinds);
@@ -148,7 +148,7 @@ static void many_ids_stay_distinct(void **state)
 	worker_handles_destroy(h);
 }
 
-/* By which the worker sees that somebody has enough: whatever way they went, those that are gone do not count. */
+/* The counts by kind limit a guest's objects: removed ids do not count, in whichever way they were removed. */
 static void live_ids_are_counted_by_kind(void **state)
 {
 	struct worker_handles *h = worker_handles_create();

@@ -237,7 +237,7 @@ static void failed_context_ends(void **state)
 	assert_int_equal(remove_pages(), 0);
 }
 
-/* It ends with the context, and the application's own references stay its own. */
+/* Access ends with the context, and the application's own references stay. */
 static void context_ends(void **state)
 {
 	assert_int_equal(set_access(RW), CUDA_SUCCESS);

@@ -102,7 +102,7 @@ static void expect_unknown(vcuda_image image)
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* The call that was at it finds all of it, and its bytes count until then; nobody else finds it. */
+/* A call that uses the image still has all of it, and its bytes count until the call ends; no other call finds it. */
 static void test_destroyed_while_loading(void **state)
 {
 	vcuda_image image, other;

@@ -348,7 +348,7 @@ static void *end_context(void *unused)
 	return NULL;
 }
 
-/* Who ends a link waits for the call that is at it. */
+/* The end of a link waits for the call that uses the link. */
 static void ends_beside_a_call(void *(*ends)(void *))
 {
 	pthread_t adds, destroys;
@@ -405,7 +405,7 @@ static void *destroy_guessed(void *image)
 	return NULL;
 }
 
-/* What is linked may be destroyed by who guesses its handle before the call that links returns it. */
+/* A thread that guesses the handle of a linked image may destroy the image before the linking call returns it. */
 static void test_product_is_guessed(void **state)
 {
 	struct vcuda_args_vcudaLinkComplete c;
@@ -417,7 +417,7 @@ static void test_product_is_guessed(void **state)
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "one", "text"), CUDA_SUCCESS);
 	assert_int_equal(complete(link, &c), CUDA_SUCCESS);
 	assert_int_equal(destroy_image(c.linked), CUDA_SUCCESS);
-	/* the next one lies where this one was */
+	/* the next image has this one's address */
 	assert_int_equal(pthread_create(&thread, NULL, destroy_guessed, c.linked), 0);
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(complete(link, &c), CUDA_SUCCESS);

@@ -92,7 +92,7 @@ static void own_memory_is_out_of_reach(void **state)
 	assert_int_equal(worker_mapping_add(mappings, AT, 0, 0, true, true, &e, 1), -EINVAL);
 }
 
-/* What is left to a back end that is a guest itself is out of reach as well, and free for it. */
+/* The range that is reserved for a back end that is a guest itself is out of reach as well, and free for it. */
 static void nested_back_end_has_room(void **state)
 {
 	struct worker_mappings *nested;
@@ -118,7 +118,7 @@ static void nested_back_end_has_room(void **state)
 	mappings = worker_mappings_create();
 }
 
-/* Its own memory is nowhere that a guest can have a mapping, and beside it there are places for others'. */
+/* The worker's own memory is where no guest can have a mapping, and beside it is room for other workers'. */
 static void own_place_is_out_of_reach(void **state)
 {
 	struct worker_mapping_extent e = extent(0, 1);

@@ -83,7 +83,7 @@ static CUresult get_state(CUdevice dev, unsigned int *flags, int *active)
 {
 	if (dev < 0 || dev >= DEVICES)
 		return CUDA_ERROR_INVALID_DEVICE;
-	/* As NVIDIA's adds one that nobody asked for while the context is active. */
+	/* NVIDIA's driver, too, adds a flag that was not set while the context is active. */
 	*flags = driver.flags[dev] | (driver.retained[dev] ? 8 : 0);
 	*active = driver.retained[dev] > 0;
 	return CUDA_SUCCESS;
@@ -159,7 +159,7 @@ bool worker_backend_load(struct worker_backend *backend, struct worker_mappings 
 	return driver.loads;
 }
 
-/* What the handlers need of the rest. */
+/* Replacements of functions that the handlers call. */
 CUresult worker_publish(struct worker_session *s, enum vcuda_kind kind, bool shared, uint64_t parent, void **handle)
 {
 	*handle = (void *)(uintptr_t)worker_handle_add(s->handles, kind, shared, *handle, parent, 0);
@@ -339,7 +339,7 @@ static int reset_it(void)
 	return 0;
 }
 
-/* Who releases it goes on; what comes next waits, and so does who has to hear of a failure. */
+/* The releasing call returns at once. The next command waits, and so does a release that has to report an error. */
 static int release_it(void)
 {
 	struct vcuda_args_cuDevicePrimaryCtxRetain retained = {.dev = 0};
@@ -449,7 +449,7 @@ static int pin_again(void)
 	NEED(pins(first) == 2);
 	NEED(vcuda_handle_cuCtxDestroy_v2(&session, &(struct vcuda_args_cuCtxDestroy_v2){.ctx = own}) == CUDA_SUCCESS);
 	NEED(vcuda_handle_cuDevicePrimaryCtxRetain(&session, &retained) == CUDA_SUCCESS && pins(first) == 3);
-	/* What cannot be done is not tried with each copy. */
+	/* Pinning that has failed is not tried again with each copy. */
 	driver.pinned = CUDA_ERROR_OUT_OF_MEMORY;
 	NEED(vcuda_handle_cuDevicePrimaryCtxReset_v2(
 		     &session, &(struct vcuda_args_cuDevicePrimaryCtxReset_v2){.dev = 0}) == CUDA_SUCCESS);

@@ -169,7 +169,7 @@ static void drained(void **state)
 {
 	for (uint32_t t = 1; t <= 15; t++)
 		assert_int_equal(put(t, t % 2 ? 1000 : 70), CUDA_SUCCESS);
-	enter(9); /* whoever waits, in whatever context */
+	enter(9); /* any context may be current in the wait */
 	worker_stage_queue_drain(&session);
 	assert_ptr_equal(driver.current, (CUcontext)(9 * 16));
 	assert_int_equal(turn(3), 15);
@@ -198,7 +198,7 @@ static void refused(void **state)
 	assert_int_equal(turn(3), 1);
 }
 
-/* Those of one context are made before those of another begin. */
+/* The copies of one context end before those of another begin. */
 static void contexts(void **state)
 {
 	assert_int_equal(put(1, 100), CUDA_SUCCESS);
@@ -266,7 +266,7 @@ static void little_behind(void **state)
 	}
 }
 
-/* What a command copies in the default stream may not be through when it has been run. */
+/* A command's copy in the default stream may not be complete when the command has returned. */
 static void behind_a_command(void **state)
 {
 	uint8_t value = 9;
@@ -328,7 +328,7 @@ static void before_a_kernel(void **state)
 	worker_stage_queue_precede(&session, NULL);
 	assert_true(nothing_is_done() && worker_stage_queue_any());
 	assert_int_equal(waits_in(&driver.null), 1);
-	/* What has come since then is waited for, too. */
+	/* Copies that were put since then are waited for, too. */
 	assert_int_equal(put(2, 100), CUDA_SUCCESS);
 	worker_stage_queue_precede(&session, NULL);
 	assert_int_equal(waits_in(&driver.null), 2);
@@ -477,7 +477,7 @@ static void without(void **state)
 	ops.name = "fake";
 }
 
-/* What a guest names that lies outside of the block is nobody's: the driver is asked for nothing. */
+/* Bytes outside of the block are refused without a call of the driver. */
 static void bounds(void **state)
 {
 	const uint32_t all = VCUDA_STAGE_BLOCK_BYTES;

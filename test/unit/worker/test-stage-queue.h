@@ -185,7 +185,7 @@ static CUresult synchronize_event(CUevent event)
 	return CUDA_SUCCESS;
 }
 
-/* Of the default stream, whose work ends by this, and nothing that comes behind it before. */
+/* Ends the work of the default stream, and checks that no later work has ended before. */
 static CUresult synchronize_stream(CUstream stream)
 {
 	assert_null(stream);

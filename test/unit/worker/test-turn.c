@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a GPU (host/worker/queue/turn.h), over a driver whose contexts end their work when the test says so. What
- * must not happen within a time is looked for during 30 ms: a fault may be missed on a busy machine, and no sound run
- * fails.
+ * Turns on a GPU (host/worker/queue/turn.h), over a driver whose contexts end their work when the test says so.
+ * Forbidden events are watched for during 30 ms: a busy machine may miss a fault, but a correct run never fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,7 +327,7 @@ static void test_limit(void **unused)
 	stop_producer();
 }
 
-/* What runs may wait for a later command. */
+/* Running work may wait for a later command. */
 static void test_patience(void **unused)
 {
 	uint64_t first;
@@ -410,7 +409,7 @@ static void test_no_event(void **unused)
 	worker_handle_remove(session.handles, id);
 }
 
-/* What runs waits for a later command, and no turn is as long as the patience. */
+/* Running work waits for a later command, and no turn is as long as the patience. */
 static void test_patience_of_short_turns(void **unused)
 {
 	uint64_t first;
@@ -449,7 +448,7 @@ static void *pass_many(void *unused)
 	return unused;
 }
 
-/* Whatever the order, each command is counted, and at the end none is. */
+/* Each command is counted in any order, and at the end none is. */
 static void test_many(void **unused)
 {
 	pthread_t threads[PRODUCERS];
@@ -474,7 +473,7 @@ static void nap_for(unsigned int ms)
 		nap();
 }
 
-/* The last test: nobody looks at events afterwards. Time in which work may wait for the process does not count. */
+/* The last test: no thread queries events afterwards. Time in which work may wait for the process does not count. */
 static void test_takes_too_long(void **unused)
 {
 	settle_all();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker takes of the worker table, and whom it shows: its own guest's processes only. */
+/* A worker's rows of the worker table, and the processes that it shows: those of its own guest only. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -99,7 +99,7 @@ int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
 	return 0;
 }
 
-/* Of CUcheckpointRestoreArgs. */
+/* The first members of CUcheckpointRestoreArgs. */
 struct restore_arguments {
 	const unsigned char (*pairs)[2][16];
 	unsigned int count;

@@ -115,7 +115,7 @@ int nvmlDeviceGetProcessUtilization(void *device, struct sample *to, unsigned in
 	clock_gettime(CLOCK_REALTIME, &now);
 	end = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	*count = 0;
-	/* Of each process the last look alone. */
+	/* Only the last look at each process. */
 	for (uint64_t at = end / LOOK_US * LOOK_US; !result && at > since && *count < found && *count < room; at -= LOOK_US)
 		to[(*count)++] = (struct sample){.pid = all[at / LOOK_US % found].pid, .time_us = at, .sm = 100};
 	return result ? result : *count ? 0 : NOT_FOUND;
@@ -209,7 +209,7 @@ int nvmlDeviceGetTopologyCommonAncestor(void *device, void *peer, uint32_t *leve
 	return 0;
 }
 
-/* ---- links: to the device with bus 2, to a GPU that nobody has, to a switch; and one that is down ---- */
+/* ---- links: to the device with bus 2, to an unknown GPU, to a switch; and one that is down ---- */
 
 enum { TO_PEER, TO_STRANGER, TO_SWITCH, DOWN, LINKS };
 
