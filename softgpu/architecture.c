@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Facts of the PTX ISA; test/ptx/targets.txt has what NVIDIA's ptxas says of them. */
+/* From the PTX ISA; test/ptx/targets.txt has the answers of NVIDIA's ptxas. */
 static const struct softgpu_architecture architectures[] = {
 	{10, 10, 0, 0, 0, 0},      {11, 10, 0, 0, 0, 0},      {12, 13, 0, 0, 0, 0},        {13, 12, 0, 0, 0, 0},
 	{20, 20, 0, 0, 0, 0},      {21, 20, 0, 0, 0, 0},      {30, 30, 0, 0, 0, 0},        {32, 40, 0, 0, 0, 0},
@@ -15,7 +15,7 @@ static const struct softgpu_architecture architectures[] = {
 	{110, 90, 90, 90, 110, 0}, {120, 87, 87, 88, 120, 0}, {121, 88, 88, 88, 120, 0},
 };
 
-/* As NVIDIA's programming guides and cuda_occupancy.h have them. */
+/* From NVIDIA's programming guides and cuda_occupancy.h. */
 static const struct softgpu_limits limits[] = {
 	/* from, shared memory, of a block, threads, blocks, registers, of a block */
 	{30, 48, 48, 2048, 16, 64, 64},    {32, 48, 48, 2048, 16, 64, 32},    {35, 48, 48, 2048, 16, 64, 64},

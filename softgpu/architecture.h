@@ -24,7 +24,7 @@ struct softgpu_architecture {
 	uint16_t renamed; /* the name since CUDA 13.0; 0: the same */
 };
 
-/* The limits of a multiprocessor, and of a block that has asked for much shared memory. */
+/* The limits of a multiprocessor, and of a block that asks for more shared memory than the default. */
 struct softgpu_limits {
 	uint16_t from; /* the first architecture that has these */
 	uint16_t shared_kib, block_shared_kib;
@@ -35,19 +35,22 @@ struct softgpu_limits {
 /* NULL: no such architecture is known. The result is constant. */
 const struct softgpu_architecture *softgpu_architecture(unsigned number);
 
-/* The limits of an architecture, from 30 on. An unknown one has those of the next older one. The result is constant. */
+/*
+ * The limits of an architecture from 30 on. An unknown architecture has the limits of the next older one. The result is
+ * constant.
+ */
 const struct softgpu_limits *softgpu_architecture_limits(unsigned number);
 
-/* Bytes of shared memory that each block takes beside its own. */
+/* Bytes of shared memory that the device adds to each block's own. */
 unsigned softgpu_architecture_reserved_shared(unsigned number);
 
-/* Bytes of shared memory that blocks are given at a time. */
+/* The unit, in bytes, in which blocks get shared memory. */
 unsigned softgpu_architecture_shared_unit(unsigned number);
 
 /* Parts of a multiprocessor, each with its own warps and registers. */
 unsigned softgpu_architecture_parts(unsigned number);
 
-/* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Neither need be known. */
+/* Does a device run PTX for this target, whose suffix is 'a', 'f' or 0? Both numbers may be unknown. */
 bool softgpu_architecture_runs(unsigned device, unsigned target, char suffix);
 
 /* The same of machine code. */

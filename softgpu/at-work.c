@@ -15,7 +15,7 @@ __attribute__((visibility("default"))) void vcuda_cpu_tell_work(_Atomic uint32_t
 	told = to;
 }
 
-/* This process alone writes the word, one thread at a time. */
+/* Only this process writes the word, one thread at a time. */
 static void tell(uint32_t bit, bool set)
 {
 	uint32_t word = atomic_load_explicit(told, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exports of libvcuda-cpu.so. The worker opens it with dlopen() only where the software GPU is used, because LLVM
- * comes with it.
+ * The exports of libvcuda-cpu.so. The worker opens the library with dlopen() only where the software GPU is used,
+ * because the library contains LLVM.
  *
  * Every function may be called by any thread. A thread that launches kernels may compile them: give it a stack of the
  * usual 8 MiB.
@@ -25,9 +25,9 @@
  * VCUDA_CPU_TIME_LIMIT: seconds that a kernel may run before it is stopped with CUDA_ERROR_LAUNCH_TIMEOUT, e.g. 2.5
  * (default: no limit)
  *
- * VCUDA_CPU_BOUNDS: pages: kernels may touch all of the 2 MiB granules of an allocation, as on a GPU, whose
- * memory is mapped in such granules; exact: an access beside an allocation ends the kernel; check: each such access is
- * logged, loads give zeroes, stores are dropped, and code is slow (default: pages)
+ * VCUDA_CPU_BOUNDS: pages: kernels may touch all of an allocation's 2 MiB granules, as on a GPU, whose memory is mapped
+ * in such granules; exact: an access beside an allocation ends the kernel; check: each such access is logged, loads
+ * give zeroes, stores are dropped, and code is slow (default: pages)
  *
  * VCUDA_CPU_DUMP: an existing folder that gets the LLVM code and the object file of every kernel that is compiled
  */
@@ -58,8 +58,8 @@ void vcuda_cpu_address_range(uint64_t *start, uint64_t *length);
 void vcuda_cpu_set_image_bound(size_t bytes);
 
 /*
- * From now on kernels are compiled by this compiler, whose processes call vcuda_cpu_compile(), a vcuda_compile. Called
- * before the first module is loaded. Without it kernels are compiled in this process, without a limit.
+ * Kernels are compiled by this compiler from now on; its processes call vcuda_cpu_compile(), a vcuda_compile. Called
+ * before the first module is loaded. Without this call, kernels are compiled in this process without a limit.
  */
 void vcuda_cpu_compile_with(const struct vcuda_compiler *compiler);
 bool vcuda_cpu_compile(int module, const void *order, size_t order_bytes, void **result, size_t *result_bytes);
@@ -80,9 +80,9 @@ void vcuda_cpu_tell_work(_Atomic uint32_t *to);
 void vcuda_cpu_turns(const struct vcuda_turns *to);
 
 /*
- * Writes what device memory holds to `fd`, an empty file, and gives the memory back to the system, but for memory that
- * other processes may have open. No work is under way, and none comes before vcuda_cpu_restore(). 0: the file is the
- * back end's until then; -errno: nothing has changed.
+ * Writes the contents of device memory to `fd`, an empty file, and returns the memory to the system. Memory that other
+ * processes may have open stays. No work is under way, and none comes before vcuda_cpu_restore(). 0: the file belongs
+ * to the back end until then; -errno: nothing has changed.
  */
 int vcuda_cpu_release(int fd);
 

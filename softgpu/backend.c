@@ -6,8 +6,8 @@
 const struct vcuda_log_program vcuda_log_program = {.name = "vcuda-cpu"};
 
 /*
- * Functions that are not listed stay NULL and the caller answers CUDA_ERROR_NOT_SUPPORTED: persisting L2, because there
- * is none.
+ * Functions that are not listed stay NULL, and the caller answers CUDA_ERROR_NOT_SUPPORTED. One group is persisting L2,
+ * which the device does not have.
  */
 /* clang-format off */
 static const struct vcuda_backend_ops ops = {

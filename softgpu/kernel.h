@@ -63,7 +63,7 @@ struct ptx_kernel_info {
 };
 
 /*
- * Prepares the linker for the first kernel in the background, once for each process. The call is optional and does not
+ * Builds in the background, once a process, what the code of the first kernel needs. The call is optional and does not
  * block.
  */
 void ptx_start(void);
@@ -75,8 +75,8 @@ void ptx_start(void);
  */
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error);
 /*
- * The same for several texts that are linked: .extern, .visible, .weak and .common symbols of one name are one symbol.
- * A symbol that no text defines is found when it is used.
+ * The same for several texts that are linked: .extern, .visible, .weak and .common symbols of one name are one symbol. A
+ * symbol that no text defines is found when it is used.
  */
 struct ptx_text {
 	const char *text;
@@ -92,8 +92,7 @@ void ptx_module_expect(const struct ptx_module *module);
 size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);
 /*
  * Tells the module where variable `index` lives. The device layer does so for all of them before the first
- * ptx_kernel_prepare(), and then copies ptx_variable.init there (ptx_module_relocate() patches pointers between
- * variables).
+ * ptx_kernel_prepare(), and then copies ptx_variable.init there (ptx_module_relocate() patches pointers between variables).
  */
 void ptx_module_place(struct ptx_module *module, size_t index, uint64_t address);
 enum ptx_status ptx_module_relocate(struct ptx_module *module, size_t index, void *image, struct ptx_error *error);
@@ -132,16 +131,16 @@ enum ptx_fault_kind {
 	PTX_FAULT_TRAP,			/* trap: CUDA_ERROR_LAUNCH_FAILED */
 	PTX_FAULT_ASSERT,		/* CUDA_ERROR_ASSERT */
 	PTX_FAULT_BARRIER,		/* a block that can never pass its barrier: CUDA_ERROR_LAUNCH_FAILED */
-	PTX_FAULT_BAD_TARGET,		/* a call or branch to what is no function or label: CUDA_ERROR_INVALID_PC */
+	PTX_FAULT_BAD_TARGET,		/* a call or branch to no function or label: CUDA_ERROR_INVALID_PC */
 	/* copies of tensors: CUDA_ERROR_ILLEGAL_INSTRUCTION */
-	PTX_FAULT_TENSOR_MAP,		/* by what is no map for them */
+	PTX_FAULT_TENSOR_MAP,		/* the object is not a tensor map */
 	PTX_FAULT_TENSOR_BEGIN,		/* of a box that begins amid 16 bytes; address: its element of dimension 0 */
 	PTX_FAULT_TENSOR_NEGATIVE,	/* to before the tensor; address: the element, bytes: of which dimension */
 	PTX_FAULT_TENSOR_CORNER,	/* by a map whose base pixels may lie outside; address: by how much, bytes: as above */
 	PTX_FAULT_CANCELLED,		/* `cancel` was set: CUDA_ERROR_LAUNCH_TIMEOUT */
 };
 
-/* The fault of the first faulting thread. */
+/* The access of the first faulting thread. */
 struct ptx_fault {
 	enum ptx_fault_kind kind;
 	uint64_t address;
@@ -153,7 +152,7 @@ struct ptx_fault {
 	bool own;		/* `address` is an offset in shared memory, or in a thread's local memory */
 };
 
-/* The effect of an access that is not allowed: it ends the kernel, or is done, or reads zeroes and writes nothing. */
+/* The result of a forbidden access: the kernel ends, the access is done, or it reads zeroes and writes nothing. */
 enum ptx_stray { PTX_STRAY_FAULTS, PTX_STRAY_PASSES, PTX_STRAY_IS_DROPPED };
 
 struct ptx_texture_table;
@@ -166,35 +165,35 @@ struct ptx_launch {
 	const struct ptx_memory_map *memory;
 	const struct ptx_texture_table *textures; /* texture and surface objects (ptx-tex.h), or NULL */
 	const volatile bool *cancel;	/* checked at barriers and on back-edges; may be NULL */
-	uint64_t serial;		/* not 0 and no other launch's: lets threads keep what they prepared from block to block */
+	uint64_t serial;		/* not 0, unique: threads keep prepared data for later blocks of the launch */
 	void *device;			/* opaque to the compiler; passed to the device printf sink and to `stray` */
 	void (*print)(void *device, const char *text, size_t length);
 	/*
-	 * Asked about each access that the map does not allow, or that is misaligned; by any thread. Only global memory
-	 * may pass. NULL: all of them fault.
+	 * Asked about each access that the map does not allow, or that is misaligned; by any thread. Only global memory may
+	 * pass. NULL: all of them fault.
 	 */
 	enum ptx_stray (*stray)(void *device, const struct ptx_fault *fault);
 	/*
-	 * Whether such an access of global memory passes as one did before: asked first, because it is quick. NULL:
-	 * none does.
+	 * Whether such an access of global memory passes as one did before: asked first, because it is quick. NULL: none
+	 * does.
 	 */
 	bool (*is_known_stray)(void *device, uint64_t address, uint64_t bytes, bool write);
-	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: cannot be done. */
+	/* For malloc() and free() in the kernel; NULL: there is no heap. 0 and false: the call failed. */
 	void *heap;
 	uint64_t (*allocate)(void *heap, uint64_t bytes);
 	bool (*release)(void *heap, uint64_t address);
-	/* For cudaGraphSetConditional() in the kernel. False: there is no such condition. */
+	/* For cudaGraphSetConditional() in the kernel. False: the condition does not exist. */
 	bool (*decide)(uint64_t condition, uint32_t value);
 	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */
 	/*
-	 * Gives the number of another block that the calling thread is to run as well; false: there is none. NULL:
-	 * blocks do not wait for one another. A thread asks for as many as `share` at once, and for more, up to
-	 * `resident`, when all that it has wait for others.
+	 * Gives the number of another block that the calling thread also runs; false: there is none. NULL: blocks do
+	 * not wait for one another. A thread asks for up to `share` blocks at once. It asks for more, up to `resident`,
+	 * when all its blocks wait for others.
 	 */
 	bool (*claim)(void *owner, uint64_t *index);
 	/*
-	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds
-	 * the thread is to sleep each time before it looks again, until something moves. May be NULL.
+	 * Called now and then while all that a thread has wait for long, or for memory. Gives back how many nanoseconds the
+	 * thread is to sleep each time before it looks again, until something moves. May be NULL.
 	 */
 	uint64_t (*stalled)(void *owner);
 	void *owner;
@@ -223,34 +222,34 @@ bool ptx_memory_is_charged(void);
 void ptx_release_memory(void);
 
 /*
- * For a launch whose blocks must all be there at a time: `bytes` are there for them, until unreserved. Bytes
- * beyond 32 MiB are charged. False: the charge was refused.
+ * For a launch whose blocks must all be resident at a time: reserves `bytes` for them. The reserved bytes beyond 32 MiB
+ * are charged. False: the charge was refused.
  */
 bool ptx_reserve_memory(uint64_t bytes);
 void ptx_unreserve_memory(uint64_t bytes);
 
 /*
- * Modules and machine code ask `room` whether they may have about `bytes` more of the host's memory; false:
- * PTX_NO_MEMORY. Called before there is a module.
+ * Modules and machine code ask `room` whether they may take about `bytes` more of the host's memory. False:
+ * PTX_NO_MEMORY. Called before the first module is loaded.
  */
 void ptx_ask_for_memory(bool (*room)(uint64_t bytes));
 
-/* The bytes that one block of a launch needs. Above the limit ptx_run_blocks() fails. */
+/* The memory of one block of a launch, bytes. If it is above the limit, ptx_run_blocks() fails. */
 uint64_t ptx_launch_memory(const struct ptx_launch *launch);
 
-/* How many blocks that follow one another do best in one call, side by side; 1: it does not matter. */
+/* The best number of consecutive blocks for one call, side by side; 1: the number does not matter. */
 uint32_t ptx_launch_side(const struct ptx_launch *launch);
 
 /*
- * From now on code is compiled that asks about each access by itself, so that those can be dropped. Such code is slow.
+ * Code that is compiled from now on checks each access by itself, so that an access can be dropped. Such code is slow.
  * Before any kernel is prepared.
  */
 void ptx_check_accesses(void);
 
 /*
- * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on
- * the calling thread. Returns true if all ended well, else false with `fault` filled in; after a fault no thread of
- * that block runs on, and no later block is begun. Never crashes the process, whatever the kernel does.
+ * Runs `count` blocks of the launch from number `index` (x fastest) on, and those that `claim` gave, to their ends on the calling thread. Returns true if
+ * all ended well, else false with `fault` filled in; after a fault no thread of that block runs on, and no later block is begun. Never crashes the process,
+ * whatever the kernel does.
  */
 bool ptx_run_blocks(const struct ptx_launch *launch, uint64_t index, uint64_t count, struct ptx_fault *fault);
 

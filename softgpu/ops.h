@@ -5,7 +5,7 @@
 
 #include "protocol/backend.h"
 
-/* One group an object; add to its end. */
+/* One group for each object; new entries go to the end of their group. */
 /* clang-format off */
 #define SOFTGPU_FUNCTIONS(X) \
 	X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns of several VMs on the host's processors (protocol/turns.h): this back end's demand, and whose turn it is. Where
- * no turns are set (vcuda_cpu_turns()), it is always this one's. Thread-safe.
+ * Turns of several VMs on the host's processors (protocol/turns.h): the demand of this back end, and whether its turn
+ * is now. Without turns (vcuda_cpu_turns()) it is always this back end's turn. Thread-safe.
  */
 #ifndef VCUDA_CPU_TURN_H
 #define VCUDA_CPU_TURN_H
 
 #include <stdbool.h>
 
-/* Whether the work of this VM waits for its turns, and whether the turn is another VM's now. Without the lock. */
+/* Whether the work of this VM waits for its turns, and whether another VM has the turn now. Without the lock. */
 bool softgpu_takes_turns(void);
 bool softgpu_is_held(void);
 

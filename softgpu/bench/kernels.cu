@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels, in what CUDA and OpenCL C have in common: one source, so that both sides run the same. */
+/* The kernels, in the common subset of CUDA and OpenCL C: all sides run one source. */
 #ifdef __OPENCL_VERSION__
 #define KERNEL __kernel void
 #define GLOBAL __global

@@ -29,7 +29,7 @@ double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* With SOFTGPU_CPU_TIME what all threads of the process used: for a machine that does other work as well. */
+/* With SOFTGPU_CPU_TIME, the processor time of all threads of the process: for a machine with other work. */
 static double clock_us(void)
 {
 	static int cpu_time = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations that the sides of the benchmark share: the table of cases, and the functions of a side. A side runs a
- * case over buffers that look the same to all of them; main.c makes these, times the runs and compares the results.
+ * Shared by the sides of the benchmark: the table of cases, and the functions of a side. A side runs a case over
+ * buffers that look the same to all sides. main.c makes the buffers, times the runs and compares the results.
  */
 #ifndef BENCH_SOFTGPU_H
 #define BENCH_SOFTGPU_H
@@ -21,7 +21,7 @@ struct buffer {
 	uint32_t below; /* FILL_INTS, FILL_ROWS */
 };
 
-/* How outputs are compared; the sums are of all elements whose index is the same modulo `fold`. */
+/* How outputs are compared; a sum is over all elements whose index is the same modulo `fold`. */
 enum result { RESULT_INTS, RESULT_FLOATS, RESULT_INT_SUMS, RESULT_FLOAT_SUMS };
 
 struct bench_case {

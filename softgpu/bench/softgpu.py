@@ -53,7 +53,7 @@ def summary(times):
 
 
 def measure(sides, name, rounds):
-    """Rounds in turns, each long enough to matter beside the switch from one side to the next."""
+    """Rounds in turns. Each round is long compared with the switch from one side to the next."""
     times = {s: [] for s in sides}
     runs = {}
     for s, side in list(sides.items()):
@@ -72,7 +72,7 @@ def measure(sides, name, rounds):
 
 
 def first_launches(command, rounds):
-    """Cold, and with what a cold one left in the cache: a process each."""
+    """Without a cache, and with the cache that such a run left: one process each."""
     def first(cache):
         return float(Side(command, dict(os.environ, XDG_CACHE_HOME=cache, VCUDA_CPU_COMPILE="auto")).ask("first") or "nan")
 
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--one-thread", action="store_true")
     parser.add_argument("build", type=pathlib.Path)
     args = parser.parse_args()
-    # Else the first rounds may run quick code.
+    # Otherwise the first rounds may run quick code.
     os.environ["VCUDA_CPU_COMPILE"] = "optimised"
     here = args.build.resolve() / "softgpu/bench"
     bench, library = str(here / "softgpu-bench"), str(args.build.resolve() / "softgpu/libvcuda-cpu.so")

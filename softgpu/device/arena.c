@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First fit over a sorted list of free spans, below a mark that only moves where the space behind it is all free. The
- * pages below `writable` are readable and writable whether allocated or not: what a kernel or a copy may touch is
- * decided by the table in memory.c.
+ * First fit over a sorted list of free spans, below a mark. The mark only moves when the space behind it is all free.
+ * The pages below `writable` are readable and writable whether allocated or not: the table in memory.c decides which
+ * memory a kernel or a copy may touch.
  */
 #include "device/arena.h"
 
@@ -29,7 +29,7 @@ struct span {
 
 static uint64_t base, limit; /* the reservation */
 static uint64_t top;         /* all beyond is free */
-static uint64_t writable;    /* the end of what is, from the first huge page on; grows only, read without the lock */
+static uint64_t writable;    /* the end of writable memory, from the first huge page on; grows, read without the lock */
 static struct span *spans; /* free, sorted, not adjacent, below top */
 static size_t span_count, span_capacity;
 
@@ -54,17 +54,14 @@ static bool reserve_at(uint64_t start, uint64_t length)
 	base = (uint64_t)(uintptr_t)p;
 	limit = base + length;
 	writable = round_up(base, HUGE);
-	/* A GPU has memory of its own below what a program gets first; see VCUDA_CPU_BOUNDS. */
+	/* A GPU keeps memory of its own below a program's first allocation; see VCUDA_CPU_BOUNDS. */
 	top = writable + HUGE / 2;
 	return true;
 }
 
 static void reserve(void)
 {
-	/*
-	 * The guest reserves the same addresses. The later ones are for processes that have something else
-	 * at the first.
-	 */
+	/* The guest reserves the same addresses. The later places are for processes in which the first one is taken. */
 	static const uint64_t places[] = {0x100000000000, 0x300000000000, 0x180000000000, 0x4000000000, 0};
 	uint64_t memory = softgpu_device()->memory * softgpu_device()->count;
 	uint64_t roomy = memory * 4, enough = memory + memory / 4 + (1u << 30);
@@ -110,10 +107,10 @@ static uint64_t alignment(uint64_t bytes, bool dense)
 }
 
 /*
- * How far behind a huge page's start the next one begins. Arrays that all begin on huge pages have what a kernel uses
- * of them at one time in the same places of the caches. Measured: on a Xeon whose second cache has 2 MiB a triad of 16
- * Mi elements takes 14 ms in place of 23; and blocks side by side use 16 KiB of each (ptx-warp-loop.c), 6.0 ms on an
- * EPYC with 4 threads in place of 6.5 with a page.
+ * The offset of an allocation in its huge page. Arrays that all begin on huge pages put the data that a kernel uses at
+ * one time into the same cache sets. Measured: on a Xeon with a second-level cache of 2 MiB, a triad of 16 Mi elements
+ * takes 14 ms instead of 23. Blocks side by side use 16 KiB of each array (ptx-warp-loop.c): 6.0 ms on an EPYC with 4
+ * threads, instead of 6.5 with an offset of one page.
  */
 static uint64_t stagger(uint64_t bytes, bool dense)
 {
@@ -221,7 +218,7 @@ static void discard(uint64_t start, uint64_t end)
 {
 	if (start >= end)
 		return;
-	/* A larger allocation shares no page as part of a small one. */
+	/* Spans of more than 16 pages hold no page that a small allocation shares. */
 	if (end - start <= 16 * PAGE)
 		softgpu_ipc_unshare(start, end);
 	madvise((void *)(uintptr_t)start, end - start, MADV_DONTNEED);
@@ -232,14 +229,17 @@ void softgpu_arena_discard(uint64_t address, uint64_t bytes)
 	discard(round_up(address, PAGE), (address + softgpu_arena_slot(bytes)) / PAGE * PAGE);
 }
 
-/* Whether the page is free, as are all beyond the top. */
+/* Whether no allocation has a part of the page. Beyond the top there are no allocations. */
 static bool is_free(uint64_t page, const struct span *free_span)
 {
 	return page >= free_span->start &&
 	       page + PAGE <= (free_span->end == top ? round_up(top, PAGE) : free_span->end);
 }
 
-/* The pages at the ends of a small allocation were shared with its neighbours; they go when those are free as well. */
+/*
+ * The first and the last page of a small allocation may be shared with neighbours; a page is discarded once all of it
+ * is free.
+ */
 static void discard_edges(uint64_t start, uint64_t end, const struct span *free_span)
 {
 	uint64_t first = start / PAGE * PAGE, last = end / PAGE * PAGE;
@@ -271,7 +271,7 @@ void softgpu_arena_free(uint64_t address, uint64_t bytes)
 		spans[i - 1].end = end;
 		i--;
 	} else {
-		/* Without memory for the list the addresses are lost, nothing else. */
+		/* Without memory for the list, only the addresses are lost. */
 		if (!grow_spans())
 			return;
 		insert_span(i, start, end);

@@ -12,16 +12,19 @@
 /* Reserves it at the first call; any thread, lock or not. length 0: the reservation failed. */
 void softgpu_arena_range(uint64_t *start, uint64_t *length);
 
-/* Whether reads there cannot fault: memory, gaps and what is free below the highest. Any thread, lock or not. */
+/*
+ * Whether reads there cannot fault: memory, gaps and free space below the highest allocation. Any thread, with or
+ * without the lock.
+ */
 bool softgpu_arena_is_readable(uint64_t start, uint64_t bytes);
 
 /*
- * Address space for `bytes`, 512-byte aligned, with a gap behind it that belongs to nothing. 0: none left. dense: close
- * to its neighbours. Else large memory begins with a huge page, which is faster, and takes up to 2 MiB beside it.
+ * Address space for `bytes`, 512-byte aligned, with an unused gap behind it. 0: none left. dense: close to its
+ * neighbours. Without it, large memory begins with a huge page, which is faster and takes up to 2 MiB more.
  */
 uint64_t softgpu_arena_alloc(uint64_t bytes, bool dense);
 
-/* The bytes of the device's memory that an allocation takes, gap included. */
+/* Bytes of the device's memory that an allocation takes, its gap included. */
 uint64_t softgpu_arena_slot(uint64_t bytes);
 
 /* Returns the pages of an allocation to the system. Before softgpu_arena_free(), without the lock: it may take long. */
@@ -30,9 +33,9 @@ void softgpu_arena_discard(uint64_t address, uint64_t bytes);
 void softgpu_arena_free(uint64_t address, uint64_t bytes);
 
 /*
- * Whole pages of device memory become those of `fd` from `offset` on, with what is in them; their addresses stay
- * (move.c). Kernels and copies may run: who writes there meanwhile waits, and no store is lost. With the lock held, as
- * all the while. False: nothing has changed.
+ * Whole pages of device memory become pages of `fd` from `offset` on; their contents and addresses stay (move.c).
+ * Kernels and copies may run: a thread that stores to the pages meanwhile waits, and no store is lost. With the lock
+ * held throughout. False: nothing has changed.
  */
 bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t offset);
 

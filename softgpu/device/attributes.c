@@ -94,7 +94,7 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[A(HOST_NUMA_ID)] = -1,
 };
 
-/* Kernels' atomic operations on the host's memory: there is no link, and all of them are the host's own. */
+/* Atomic operations of kernels on the host's memory: there is no link, and all of them are the processor's own. */
 #define SIZES (CU_ATOMIC_CAPABILITY_SCALAR_32 | CU_ATOMIC_CAPABILITY_SCALAR_64)
 #define SIGNS (CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED)
 #define REDUCES CU_ATOMIC_CAPABILITY_REDUCTION

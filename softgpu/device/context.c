@@ -142,8 +142,8 @@ CUresult softgpu_enter(struct CUctx_st **context)
 }
 
 /*
- * A stream may wait for ever, and the operations behind that take memory. The next command may queue the end of the
- * wait, so a call that takes much memory waits only while something runs.
+ * A stream may wait for ever, and the operations queued behind it take memory. The next command may queue what the
+ * stream waits for. So a caller with many bytes waits for room only while something runs.
  */
 CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes)
 {
@@ -183,7 +183,7 @@ void softgpu_context_put(struct CUctx_st *context)
 	if (--context->refs)
 		return;
 	if (context->primary)
-		softgpu_wake_waiters(); /* who wants to start it anew */
+		softgpu_wake_waiters(); /* threads that want to start it again */
 	else
 		free(context);
 }

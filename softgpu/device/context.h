@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: what a program's objects belong to and what fails as a whole. After a fault `error` stays set in all
- * contexts of the device, and calls return it. As with NVIDIA's driver (580), the same process cannot make another
- * context of the device. Where struct softgpu_device has one_context, the fault's context alone fails.
+ * Contexts: the owners of a program's objects, and the unit of failure. After a fault `error` stays set in all contexts
+ * of the device, and calls return it. As with NVIDIA's driver (580), the same process cannot make another context of
+ * the device. Where struct softgpu_device has one_context, the fault's context alone fails.
  */
 #ifndef VCUDA_CPU_CONTEXT_H
 #define VCUDA_CPU_CONTEXT_H
@@ -23,9 +23,8 @@ struct CUctx_st {
 	CUdevice device;
 	bool alive;
 	bool primary;
-	bool ending;    /* only its end is to come: who waits for its work does not wait for values that nothing of it
-			   writes */
-	bool abandoned; /* what has not started is dropped */
+	bool ending;    /* only its end is to come: waiters skip values that none of its operations writes */
+	bool abandoned; /* work that has not started is dropped */
 	bool cancel;    /* running kernels are to stop; atomic */
 	CUresult error; /* sticky */
 	unsigned int flags;
@@ -38,7 +37,7 @@ struct CUctx_st {
 	struct vcuda_list owned; /* objects of rooms above the device: struct softgpu_owned */
 	uint64_t *peers;         /* the ids of peer_count contexts whose memory kernels may access (peer.c) */
 	unsigned int peer_count;
-	struct softgpu_map *map; /* with peers: what kernels may access (map.c), or NULL */
+	struct softgpu_map *map; /* with peers: the memory that kernels may access (map.c), or NULL */
 	struct softgpu_heap *heap; /* module/heap.c; NULL: no kernel has needed it, and its limit was not set */
 };
 
@@ -56,21 +55,23 @@ struct softgpu_owned {
 };
 
 /*
- * Takes the lock and gives the calling thread's current context. Fails, without the lock, if there is none, it is gone
- * or it has failed: the caller returns what this returns. Waits while more is queued than should be.
+ * Takes the lock and gives the calling thread's current context. Fails, without the lock, if there is no context, or if
+ * it is destroyed or failed: the caller returns this result. Waits while too much is queued.
  */
 CUresult softgpu_enter(struct CUctx_st **context);
 
 /*
- * The same for who then submits an operation that holds so many bytes. CUDA_ERROR_OUT_OF_MEMORY: there is no room for
- * them, and nothing runs that would make room.
+ * The same, before the caller submits an operation that holds `bytes`. CUDA_ERROR_OUT_OF_MEMORY: there is no room, and
+ * no running operation would make room.
  */
 CUresult softgpu_enter_with(struct CUctx_st **context, uint64_t bytes);
 
-/* From now on the calling thread never waits so: what it submits is what others wait for. */
+/*
+ * The calling thread never waits in softgpu_enter() from now on: other threads wait for the operations that it submits.
+ */
 void softgpu_enter_at_once(void);
 
-/* The same, but a context that has failed is let in: for what must wait until its last kernels have stopped. */
+/* The same, also in a context that has failed: for calls that must wait until its last kernels have stopped. */
 CUresult softgpu_enter_failed(struct CUctx_st **context);
 
 /* Releases the lock and returns `result`. */

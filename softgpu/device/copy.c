@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies. The memory of a copy is checked at the call; long copies are cut into pieces that several threads run. */
+/* Copies. The ranges of a copy are checked at the call; long copies are cut into pieces that several threads run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define PIECE (4u << 20)
 
-/* So much pageable memory is taken at the call: the caller may use it again at once. */
+/* The call itself copies up to this much pageable memory out, since the caller may reuse it at once. */
 #define TAKEN_BYTES (64u << 10)
 
 struct copy {
@@ -36,7 +36,7 @@ static void copy_finish(struct softgpu_op *op)
 	free(op);
 }
 
-/* For an operation on the stack of the thread that waits for it. */
+/* For an operation on the stack of the waiting thread. */
 static void copy_keep(struct softgpu_op *op)
 {
 	(void)op;

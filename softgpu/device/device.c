@@ -22,7 +22,7 @@
 static struct softgpu_device device;
 static bool initialised; /* atomic */
 
-/* A number with an optional K, M or G behind it; 0 if it is none. */
+/* A number with an optional K, M or G behind it; 0 if the text is invalid. */
 static uint64_t parse_bytes(const char *text)
 {
 	static const char units[] = "KMG";
@@ -229,7 +229,7 @@ static void check_compile(void)
 		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto, quick or optimised", text);
 }
 
-/* The present clock of the first CPU in kHz, as a virtual machine reports it. 0: unknown. */
+/* The present clock of the first CPU, kHz, as a virtual machine reports it. 0: unknown. */
 static int current_clock(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");

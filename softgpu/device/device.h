@@ -35,7 +35,7 @@
 #define SOFTGPU_MOST_DEVICES VCUDA_CPU_DEVICES_MOST
 #define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* one bit a device */
 
-/* The memory of blocks is that of all devices together, and counts as this one's. */
+/* The memory of blocks belongs to all devices together; this device is charged for it. */
 #define SOFTGPU_BLOCK_DEVICE 0
 
 /* The effect of a kernel's access beside an allocation. */
@@ -53,7 +53,7 @@ struct softgpu_device {
 	uint64_t block_memory; /* bytes that the blocks at hand may have together */
 	unsigned int threads; /* workers, and multiprocessors */
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
-	/* Bytes of shared memory of a block that asks for it, of a multiprocessor, and taken by each block beside. */
+	/* Bytes of shared memory: of a block that asks for the most, of a multiprocessor, and added to each block. */
 	size_t most_shared, sm_shared, reserved_shared;
 	size_t shared_unit; /* bytes that blocks are given at a time */
 	unsigned int sm_threads, sm_blocks, sm_registers, block_registers;
@@ -79,7 +79,7 @@ bool softgpu_initialised(void);
 CUresult softgpu_device_check(CUdevice dev);
 
 /*
- * An attribute of a device that is there, or CUDA_ERROR_INVALID_VALUE if there is none of that number (attributes.c).
+ * An attribute of a device, or CUDA_ERROR_INVALID_VALUE if the device has no attribute of that number (attributes.c).
  */
 CUresult softgpu_attribute(CUdevice_attribute attribute, CUdevice dev, int *value);
 

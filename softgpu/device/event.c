@@ -77,7 +77,7 @@ void softgpu_events_destroy(struct CUctx_st *context)
 		destroy(container_of(context->events.next, struct CUevent_st, node));
 }
 
-/* Takes what is shared over. */
+/* Takes ownership of `shared`. */
 static CUresult create(struct CUctx_st *c, unsigned int flags, struct softgpu_shared_event *shared, CUevent *handle)
 {
 	struct CUevent_st *e = calloc(1, sizeof(*e));
@@ -272,7 +272,7 @@ static CUresult enter_event(CUevent handle)
 		return result;
 	if (!softgpu_registry_has(handle, SOFTGPU_EVENT))
 		return softgpu_leave(CUDA_ERROR_INVALID_HANDLE);
-	/* A failed context's events cannot tell of success, in no thread. */
+	/* An event of a failed context never reports success, whichever context is current. */
 	return handle->context->error ? softgpu_leave(handle->context->error) : CUDA_SUCCESS;
 }
 

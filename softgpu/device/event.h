@@ -8,8 +8,8 @@
 #include "device/context.h"
 
 /*
- * One recording of an event. A later recording makes a new one, so a wait that was queued keeps what it waits for, also
- * when the event is destroyed.
+ * One recording of an event. A later recording makes a new one. So a queued wait keeps its record, also when the event
+ * is destroyed.
  */
 struct softgpu_record;
 

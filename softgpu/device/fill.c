@@ -100,8 +100,8 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned int 
 	f->rows_each = width < PIECE ? PIECE / width : 1;
 	f->op.units = rows == 1 ? (width + PIECE - 1) / PIECE : (rows + f->rows_each - 1) / f->rows_each;
 	/*
-	 * As with the driver, a memset is asynchronous to the host but for a synchronous one of the host's memory; a small
-	 * one is done here all the same.
+	 * As with the driver, a memset is asynchronous to the host, except a synchronous one of the host's memory. A
+	 * small memset is done here nevertheless.
 	 */
 	if (softgpu_submit(stream, &f->op, true) || sync)
 		result = softgpu_stream_wait(stream);

@@ -12,7 +12,7 @@ struct limit {
 	uint64_t lowest;
 };
 
-/* The numbers, two at most, that a file begins with: "max", where there is no limit, is none. */
+/* The numbers at the beginning of a file, two at most. "max" means no limit and is not a number. */
 static int read_numbers(const char *folder, const char *name, long long numbers[2])
 {
 	char path[PATH_MAX];
@@ -40,7 +40,7 @@ static uint64_t memory_1(const char *folder)
 	return read_numbers(folder, "memory.limit_in_bytes", n) && n[0] >= 0 ? (uint64_t)n[0] : UINT64_MAX;
 }
 
-/* A quota of -1 is none. */
+/* A quota of -1 means no limit. */
 static uint64_t whole_cpus(long long quota, long long period)
 {
 	return quota > 0 && period > 0 ? (uint64_t)(quota / period + (quota % period != 0)) : UINT64_MAX;

@@ -23,7 +23,10 @@ struct host_function {
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static struct host_function *first, **tail = &first;
 
-/* As the scheduler's lock, which guards the queue: a plain mutex of its own lets the thread sleep without it. */
+/*
+ * A plain mutex like the scheduler's lock, which guards the queue. A mutex of its own lets the thread sleep without
+ * that lock.
+ */
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void enqueue(struct host_function *f, CUresult status)

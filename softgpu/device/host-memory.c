@@ -104,15 +104,15 @@ bool softgpu_host_remove(uint64_t start, bool managed)
 	if (!softgpu_host_find(start, managed))
 		return false;
 	softgpu_range_remove(start);
-	/* The caller may unmap it next: what came meanwhile must not use it either. */
+	/* The caller may unmap the memory next: work that came meanwhile must not use it either. */
 	wait_for_all();
 	return true;
 }
 
 /*
- * Works in a context that has failed, too, and returns its error: the memory must be free of kernels before it is
- * unmapped. An error of the work that this call waits for is for its own waiters. Only one of several calls at once
- * does the work.
+ * Also unregisters in a failed context, and returns its error nevertheless: no kernel may use the memory when the
+ * caller unmaps it. An error of the work that ends here is reported to the waiters of that work. If several calls race,
+ * one unregisters.
  */
 CUresult softgpu_hostUnregister(void *p, int *done)
 {

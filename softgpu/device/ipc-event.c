@@ -24,7 +24,7 @@
 /* Records that may be under way at once: one that is done must not stand for one before it, on another stream. */
 #define SLOTS (PAGE / 8 - 1)
 
-/* Other processes may write any values here: a value only decides whether a process waits. */
+/* Other processes may write any value here: a value only makes a thread wait, or not. */
 struct numbers {
 	_Atomic uint64_t begun, done[SLOTS];
 };
@@ -36,9 +36,9 @@ struct softgpu_shared_event {
 	struct vcuda_share_handle handle; /* if we offer it */
 	struct numbers *numbers;
 	/*
-	 * A record that is under way locks the byte of the file that has its place's number. The system takes the lock
-	 * away when its process dies, whose work is gone: then the record counts as done. The descriptor is of this
-	 * mapping alone, and so are its locks; `mine` has the numbers that they are for, 0: none.
+	 * A record that is under way locks the byte of the file that has the number of its slot. If its process dies,
+	 * Linux drops the lock, and the record counts as done. The descriptor belongs to this mapping alone, and so do
+	 * its locks; `mine` has the numbers that the locks are for, 0: none.
 	 */
 	int fd;
 	_Atomic uint64_t mine[SLOTS];
@@ -52,7 +52,7 @@ struct await {
 	struct await *next; /* of those that a thread looks after */
 };
 
-/* A descriptor of the same file with locks of its own: descriptors that were sent share their locks. */
+/* A descriptor of the same file with locks of its own: a descriptor that was passed on shares its locks. */
 static int reopen(int fd)
 {
 	char path[40];
@@ -130,7 +130,7 @@ static bool is_locked(const struct softgpu_shared_event *e, uint64_t number)
 	return fcntl(e->fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
 }
 
-/* Publishes our number, for which later waits wait; false: there is a higher one already. */
+/* Publishes the number, which later waits then wait for; false: a higher one is there already. */
 static bool publish(struct softgpu_shared_event *e, uint64_t number)
 {
 	uint64_t newest = atomic_load(&e->numbers->begun);
@@ -184,7 +184,7 @@ bool softgpu_shared_event_done(const struct softgpu_shared_event *e, uint64_t nu
 	return atomic_load(&e->mine[number % SLOTS]) != number && !is_locked(e, number);
 }
 
-/* ---- waiting: processes do not wake one another, so one thread looks, more seldom the longer it takes ---- */
+/* ---- waiting: no process wakes another, so one thread polls, more seldom the longer it takes ---- */
 
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t awaits_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -313,7 +313,7 @@ CUresult softgpu_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 	if (result != CUDA_SUCCESS)
 		return result;
 	shared = softgpu_event_shared(event);
-	/* one that was opened here is not ours to pass on */
+	/* an event that was opened here cannot be exported by this process */
 	if (!pHandle || !shared || !shared->offered)
 		return softgpu_leave(shared || !pHandle ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
 	memcpy(pHandle, &shared->handle, sizeof(*pHandle));

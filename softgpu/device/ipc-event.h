@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of several processes: numbers in a page that all of them map. A record counts up the first when it is made,
- * and puts what it got into its own place among the others when it is done. One whose process died before that counts
- * as done. With the lock held.
+ * Events of several processes: numbers in a page that all of them map. A new record increments the first number. When
+ * the record is done, its number goes into its slot among the others. A record whose process died counts as done. With
+ * the lock held.
  */
 #ifndef VCUDA_CPU_IPC_EVENT_H
 #define VCUDA_CPU_IPC_EVENT_H
@@ -18,7 +18,7 @@ struct softgpu_shared_event *softgpu_shared_event_create(void); /* NULL: not pos
 void softgpu_shared_event_get(struct softgpu_shared_event *event);
 void softgpu_shared_event_put(struct softgpu_shared_event *event); /* NULL is fine */
 
-/* A new record's number, for which later waits wait. 0: too many are under way, 511 of all processes. */
+/* The number of a new record, which later waits then wait for. 0: 511 records of all processes are under way. */
 uint64_t softgpu_shared_event_begin(struct softgpu_shared_event *event);
 void softgpu_shared_event_finish(struct softgpu_shared_event *event, uint64_t number);
 

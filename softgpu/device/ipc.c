@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations that several processes use. One that is offered for the first time moves into a file, at the same
- * address; a process that opens it maps that file. No call waits for work on it, which may itself wait for the
- * program's next call.
+ * Allocations that several processes use. The first offer of an allocation moves it into a file, at the same address; a
+ * process that opens it maps that file. These functions do not wait for work on the allocation, since the work may wait
+ * for the program's next call.
  *
- * Larger ones have whole pages, and get a file each. The pages of small ones hold others as well: all such pages go to
- * one file, each as far from its beginning as it is from the arena's. A process that opens a small allocation gets
- * all that is on its pages, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
+ * A larger allocation has whole pages, and gets its own file. The pages of a small allocation hold others as well. All
+ * such pages go to one file; a page's offset in the file is its offset in the arena. A process that opens a small
+ * allocation also maps the rest of its pages, as with CUDA, whose pages have 2 MiB; kernels reach the allocation only.
  */
 #include "device/ipc.h"
 
@@ -85,7 +85,7 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Maps pages that only this process has, all zero. */
+/* Maps private zeroed pages. */
 static bool map_own(uint64_t address, uint64_t bytes)
 {
 	return mmap((void *)(uintptr_t)address, whole_pages(bytes), PROT_READ | PROT_WRITE,
@@ -175,7 +175,7 @@ bool softgpu_ipc_is_shared(uint64_t start, uint64_t end)
 	return false;
 }
 
-/* With pages to itself: it gets a file, and keeps its address. */
+/* The allocation has its own pages: it gets a file, and keeps its address. */
 static int move_all(uint64_t address, uint64_t bytes)
 {
 	int fd = vcuda_share_file(whole_pages(bytes));
@@ -191,7 +191,7 @@ static int move_all(uint64_t address, uint64_t bytes)
 	return -1;
 }
 
-/* `pool`: whose memory it is, which is kept as long as the pool is; NULL: none. */
+/* `pool`: the pool of the memory, which stays shared as long as the pool exists; NULL: none. */
 static bool offer_part(const struct CUmemPoolHandle_st *pool, CUdevice dev, struct vcuda_share_part part, int fd,
 		       struct vcuda_share_handle *handle)
 {
@@ -229,7 +229,7 @@ static CUresult offer(CUdevice dev, uint64_t address, uint64_t bytes, const stru
 	}
 	*e = (struct export){.address = address, .bytes = bytes, .next = exports};
 	exports = e;
-	/* else it is in a file that no other process has: no harm */
+	/* otherwise the allocation stays in a file that no other process has: harmless */
 	e->offered = offer_part(pool, dev, part, fd, &e->handle);
 	return CUDA_SUCCESS;
 }
@@ -298,7 +298,7 @@ CUresult softgpu_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* ---- opened ---- */
 
-/* Memory that several contexts have opened counts once. */
+/* Whether any context has the allocation open; the device counts its memory once. */
 static bool is_opened(const struct vcuda_share_handle *handle)
 {
 	const struct import *i;
@@ -348,7 +348,7 @@ free_address:
 	return false;
 }
 
-/* `pool`: the imported pool, or NULL. Memory that is imported again has the same address, and ends once. */
+/* `pool`: the memory's pool, or NULL. A repeated import has the same address; from a pool it adds no reference. */
 static CUresult open_file(struct CUctx_st *c, const struct vcuda_share_handle *handle,
 			  const struct vcuda_share_part *part, int fd, struct CUmemPoolHandle_st *pool,
 			  CUdeviceptr *address)
@@ -429,7 +429,7 @@ void softgpu_ipc_closed(uint64_t address)
 		*at = i->next;
 		if (!is_opened(&i->handle))
 			uncount_import(i->device, i->bytes);
-		/* else the addresses are lost, nothing worse */
+		/* without the mapping, only the addresses are lost */
 		if (map_own(i->start, i->bytes))
 			softgpu_arena_free(i->slot, i->slot_bytes);
 		free(i);
@@ -525,8 +525,8 @@ CUresult softgpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
 }
 
 /*
- * The exported data of a pool's memory are its handle, with the pool's key where that has zeroes. As with NVIDIA's
- * driver (580) the pool has to be exported before its memory.
+ * An export from a pool is the memory's handle, with the pool's key in bytes that the handle has zero. As with NVIDIA's
+ * driver (580), the pool must be exported before its memory.
  */
 CUresult softgpu_cuMemPoolExportPointer(void *shareData_out, CUdeviceptr ptr)
 {

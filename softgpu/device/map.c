@@ -26,8 +26,8 @@ uint64_t softgpu_context_view(const struct CUctx_st *context)
 #define HOST_PAGE 4096u
 
 /*
- * A GPU maps the pages of registered memory. So kernels reach the bytes beside it on its pages, unless another range
- * has them, which has its own rules.
+ * A GPU maps registered memory by pages. So kernels also reach the rest of the first and last page, except parts that
+ * belong to other ranges.
  */
 static struct ptx_range host_bounds(const struct softgpu_range *table, size_t count, const struct softgpu_range *r)
 {

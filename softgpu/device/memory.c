@@ -26,7 +26,7 @@ static void account(CUdevice dev, uint64_t change)
 
 __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to);
 
-/* For the worker: to[] holds from now on, for each device, what cuMemGetInfo calls used. */
+/* For the worker: to[] holds the used memory of each device from now on, as cuMemGetInfo counts it. */
 __attribute__((visibility("default"))) void vcuda_cpu_count_memory(_Atomic uint64_t *to)
 {
 	softgpu_lock();
@@ -48,7 +48,7 @@ bool softgpu_host_room(uint64_t bytes)
 
 __attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker));
 
-/* For the worker: only what the function says yes to is given memory and events, or asked for them. */
+/* For the worker: only memory and events that the function accepts are offered and opened. */
 __attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_guest)(pid_t worker))
 {
 	vcuda_share_scope(same_guest);
@@ -56,7 +56,7 @@ __attribute__((visibility("default"))) void vcuda_cpu_share_scope(bool (*same_gu
 
 __attribute__((visibility("default"))) void vcuda_cpu_share_keeper(vcuda_share_exchange *exchange);
 
-/* For the worker: the way to what outlives it. */
+/* For the worker: the connection to the keeper, which outlives the worker. */
 __attribute__((visibility("default"))) void vcuda_cpu_share_keeper(vcuda_share_exchange *exchange)
 {
 	vcuda_share_set_keeper(exchange);
@@ -80,7 +80,7 @@ static void give_charge(uint64_t bytes)
 
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to);
 
-/* For the worker, before there is any memory: who is asked for it besides the device. */
+/* For the worker, before the first allocation: the meter that also decides on memory, besides the device. */
 __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_meter *to)
 {
 	meter = to;
@@ -88,7 +88,7 @@ __attribute__((visibility("default"))) void vcuda_cpu_meter(const struct vcuda_m
 	ptx_ask_for_memory(to->host_room);
 }
 
-/* Blocks that have ended keep memory, which is worth less than what the program asks for. */
+/* Finished blocks keep memory, and the program's allocation has priority over it. */
 static void make_room(CUdevice dev, uint64_t bytes)
 {
 	uint64_t limit, left;
@@ -169,7 +169,7 @@ const struct softgpu_range *softgpu_range_before(uint64_t address)
 	return i ? &table[i - 1] : NULL;
 }
 
-/* As softgpu_range_spans(); `*reached`: the bytes that are there, all of them if so. */
+/* As softgpu_range_spans(); `*reached`: the bytes up to the first gap, or all. */
 static bool spans(uint64_t address, uint64_t bytes, bool write, uint64_t *reached)
 {
 	*reached = 0;

@@ -28,7 +28,7 @@ struct softgpu_range {
 	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
 	enum softgpu_range_kind kind;
 	CUdevice device;       /* that has the memory; without meaning for memory of the host */
-	uint8_t reads, writes; /* devices whose kernels may, a bit each; contexts with peer access may besides */
+	uint8_t reads, writes; /* bits of the devices whose kernels may; contexts with peer access may as well */
 	bool copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
 	uint64_t lead, taken; /* of device memory: bytes of the arena before the start, and in all */
@@ -44,15 +44,18 @@ const struct softgpu_range *softgpu_range_behind(uint64_t address);
 const struct softgpu_range *softgpu_range_before(uint64_t address);
 
 /*
- * Whether copies, memsets and textures may use all of [address, address + bytes): memory of one range, or of mappings
- * (vmm.c) that lie side by side, as a program's own pool has them that grows by one after the other.
+ * Whether copies, memsets and textures may use all of [address, address + bytes). That is memory of one range, or of
+ * adjacent mappings (vmm.c), which a program's own growing pool has.
  */
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 
 /* How many of the bytes from `address` on, of `bytes` at most, spans() allows to read. */
 uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes);
 
-/* Whether all of the range is memory, which kernels may write if `write` is set. Several allocations may make it up. */
+/*
+ * Whether all of it is contiguous memory, and writable for kernels if `write` is set; several allocations may make it
+ * up.
+ */
 bool softgpu_is_memory(uint64_t address, uint64_t bytes, bool write);
 
 /* Whether any range overlaps. */
@@ -77,8 +80,7 @@ CUresult softgpu_host_check(uint64_t start, uint64_t bytes, bool write);
 const struct softgpu_range *softgpu_host_find(uint64_t start, bool managed);
 
 /*
- * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock
- * meanwhile.
+ * Takes it off the table once nothing that was submitted can touch it; false: it is not there. Drops the lock meanwhile.
  */
 bool softgpu_host_remove(uint64_t start, bool managed);
 
@@ -89,27 +91,27 @@ CUresult softgpu_memory_alloc(struct CUctx_st *context, uint64_t bytes, enum sof
 CUresult softgpu_memory_alloc_aligned(struct CUctx_st *context, uint64_t bytes, uint64_t align,
 				      enum softgpu_range_kind kind, uint64_t *address);
 
-/* The same for memory of a pool, of whose device it is, and which the pool's devices may access. */
+/* The same for memory of a pool: it counts for the pool's device, and the pool's devices may access it. */
 CUresult softgpu_memory_alloc_pooled(struct CUctx_st *context, uint64_t bytes, struct CUmemPoolHandle_st *pool,
 				     uint64_t *address);
 
-/* Memory of a device outside of the arena, another process's included; false: there is not so much left. */
+/* Counts memory of a device outside of the arena, another process's included; false: the device has too little left. */
 bool softgpu_memory_count(CUdevice dev, uint64_t bytes);
 void softgpu_memory_uncount(CUdevice dev, uint64_t bytes);
 
-/* The meter that is asked for memory; NULL: none. */
+/* The meter that is also asked; NULL: none. */
 const struct vcuda_meter *softgpu_meter(void);
 
 /* About to have about `bytes` more of the host's memory. False: that is refused. With the lock held or not. */
 bool softgpu_host_room(uint64_t bytes);
 
-/* So much more of what was counted, or less of it, is in files that other processes may map. */
+/* Adds to, or subtracts from, the counted bytes that are in files which other processes may map. */
 void softgpu_memory_in_files(int64_t bytes);
 
 /* A device's size as the program sees it, and how much of it the program may still allocate. */
 uint64_t softgpu_memory_size(CUdevice dev, uint64_t *left);
 
-/* Whether cuMemFree() frees it: allocations, and what is imported of another process's pool. */
+/* Whether cuMemFree() frees it: allocations, and memory imported from another process's pool. */
 static inline bool softgpu_range_is_freed(const struct softgpu_range *range)
 {
 	return range->kind == SOFTGPU_ALLOCATION || (range->kind == SOFTGPU_IMPORTED && range->pool);
@@ -124,9 +126,7 @@ const struct softgpu_range *softgpu_ranges(size_t *count);
 /* Kernels may access other memory than before, though the table is the same. */
 void softgpu_memory_changed(void);
 
-/*
- * Gives an allocation back, whose work is done, if it is still there. Drops the lock where it takes long.
- */
+/* Frees an allocation whose work is done, if it still exists. Drops the lock for slow parts. */
 void softgpu_memory_free_now(struct CUctx_st *context, uint64_t address);
 
 /*
@@ -135,13 +135,16 @@ void softgpu_memory_free_now(struct CUctx_st *context, uint64_t address);
  */
 void softgpu_memory_drop(struct CUctx_st *context, uint64_t address);
 
-/* Drops every range of a context, whose work is done. */
+/* Drops every range of a context whose work is done. */
 void softgpu_memory_release(struct CUctx_st *context);
 
 /* Whether kernels of a context may read, or write, the memory of a range (map.c). */
 bool softgpu_range_is_open(const struct softgpu_range *range, const struct CUctx_st *context, bool write);
 
-/* The same number for contexts whose kernels may access the same memory, as long as softgpu_memory_version() is. */
+/*
+ * Contexts whose kernels may access the same memory have the same number, as long as softgpu_memory_version() is the
+ * same.
+ */
 uint64_t softgpu_context_view(const struct CUctx_st *context);
 
 /*
@@ -166,14 +169,12 @@ bool softgpu_mapped_is_shared(uint64_t address);
 /* Whether it is memory of the guest process, which its processors use as well. */
 bool softgpu_mapped_is_guest(uint64_t address);
 
-/*
- * The first address from this one on, of such memory, whose page has contents; the end of the mapping: there is none.
- */
+/* The first address of such memory, from this one on, whose page has contents; the end of the mapping: none has. */
 uint64_t softgpu_mapped_data(uint64_t address);
 
 /*
- * Accesses of kernels beside allocations (stray.c). A GPU maps memory by granules of 2 MiB, and so an access beside an
- * allocation reaches whatever else of the process is in the granule.
+ * Accesses of kernels beside allocations (stray.c). A GPU maps memory by granules of 2 MiB. So an access beside an
+ * allocation reaches the process's other memory in the granule.
  */
 
 /* An allocation, and how far from it an address is. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages are read-only while they are copied, so that what is copied is what is there. A thread that stores to them
- * gets a signal, waits in its handler until the file is in place, and stores then: the instruction starts again.
- * Threads that may store to device memory without the scheduler's lock have that signal unblocked (schedule.c).
+ * The pages are read-only during the copy, so that the copy is exact. A thread that stores to them gets a signal, waits
+ * in its handler until the file is mapped, and repeats the store. Threads that may store to device memory without the
+ * scheduler's lock have that signal unblocked (schedule.c).
  */
 #include "device/arena.h"
 
@@ -55,7 +55,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 		before.sa_handler(number);
 }
 
-/* Takes the signal again: other code in the process may have taken it since the last move. */
+/* Installs the signal's handler again: other code in the process may have replaced it since the last move. */
 static bool prepare(void)
 {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_RESTART}, now;
@@ -96,7 +96,7 @@ bool softgpu_move_to_file(uint64_t address, uint64_t bytes, int fd, uint64_t off
 	atomic_fetch_add(&moves, 1);
 	ok = mprotect(pages, bytes, PROT_READ) == 0 && write_all(fd, address, bytes, offset) &&
 	     mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) != MAP_FAILED;
-	/* Making it writable again splits no mapping, so that it takes no memory that could be missing. */
+	/* Making the pages writable again splits no mapping, so it cannot fail for lack of memory. */
 	if (!ok && mprotect(pages, bytes, PROT_READ | PROT_WRITE))
 		vcuda_log("memory that could not be shared can no longer be written: %s", strerror(errno));
 	atomic_store(&moving, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. Memory is there as soon as it is asked for, which is earlier than its stream needs it; it
- * is freed when the stream gets there. The device's free list serves all pools: a pool counts what it has handed out
- * and holds nothing back, so that reserved memory is used memory, and there is nothing to trim.
+ * Stream-ordered allocation. Memory is allocated at the call, which is earlier than its stream needs it, and freed when
+ * the stream reaches the free. The device's free list serves all pools. A pool only counts its allocations and holds
+ * nothing back: reserved memory is used memory, and trimming does nothing.
  */
 #include "device/pool.h"
 
@@ -193,7 +193,7 @@ CUresult softgpu_cuMemPoolCreate(CUmemoryPool *pool, void *poolProps)
 	return softgpu_leave(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* The pool's allocations live on. NVIDIA's driver (580) keeps an imported pool while memory of it is imported. */
+/* Allocations of the pool outlive it. NVIDIA's driver (580) keeps an imported pool while memory of it is imported. */
 CUresult softgpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	softgpu_lock();
@@ -259,7 +259,7 @@ CUresult softgpu_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
 	return softgpu_leave(c || is_policy((CUmemPool_attribute)attr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* High-water marks can be set to 0 only: they start again from what is used now. */
+/* High-water marks can be set to 0 only: they start again from the present use. */
 static CUresult set_counter(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value)
 {
 	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {

@@ -15,9 +15,9 @@ struct CUmemPoolHandle_st {
 	uint64_t used, used_high, reserved_high;
 	int reuse[3];                   /* policies of which there is nothing to decide here */
 	CUdevice device;                /* that has the memory */
-	uint8_t access;                 /* devices whose kernels may access it, a bit each */
+	uint8_t access;                 /* bits of the devices whose kernels may access it */
 	bool shareable;                 /* made for several processes */
-	bool imported;                  /* another process's: it has what is imported of it, and allocates nothing */
+	bool imported;                  /* another process's: has imported memory only, and allocates nothing */
 	bool offered;                   /* by this process */
 	struct vcuda_share_handle name; /* of an imported or an offered one */
 };

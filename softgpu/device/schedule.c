@@ -19,22 +19,25 @@
 /* More units than an operation's chunk are claimed while they take less than that. */
 #define SHORT_NS 50000
 
-/* Work that takes that long is worth a claim. */
+/* A copy or kernel that takes this long is worth a claim. */
 #define LEAST_NS 5000
 
 /* After this long in one operation a worker looks for others, of higher priority or other streams. */
 #define SLICE_NS 2000000
 
-/* Kernels that wait for others hold their workers: so many more are started for the others, and rest so long. */
+/*
+ * Kernels that wait for others hold their workers. Up to this many workers are added for the others; an added worker
+ * rests this long.
+ */
 #define MOST_HELPERS 32                 /* may run kernels that have a worker already, and so may be lost for others */
 #define MOST_EXTRA (127 + MOST_HELPERS) /* a GPU runs 128 kernels at once */
 #define EXTRA_REST_NS 200000000
 
 /*
- * However many they are, workers beyond the device's number are to take little from other processes, so that each
- * process has about as much of the processors as its device has workers. The more they are, the less weight the next
- * one has: the first has a third, all together have that of three workers. A worker whose kernel waits leaves the
- * processors to them, the longer the more they are.
+ * Workers beyond the device's number take little from other processes, however many they are. Each process then gets
+ * about as much of the processors as its device has workers. Each further worker has less weight: the first has a
+ * third, and all together weigh three workers. A worker whose kernel waits leaves the processors to them, the longer
+ * the more they are.
  */
 #define EXTRA_NICE 4
 #define MOST_NICE 19
@@ -42,8 +45,8 @@
 #define MOST_WAIT_NS 5000000
 
 /*
- * Beyond so many operations, or bytes in them, a call that submits more has to wait, unless the worker sets other
- * limits. A GPU's streams hold about a thousand operations.
+ * Beyond this many operations, or bytes in them, a thread that submits more waits, unless the worker says otherwise. A
+ * GPU's streams hold about a thousand operations.
  */
 #define MOST_PENDING (1u << 18)
 #define MOST_HELD (128ull << 20)
@@ -336,9 +339,9 @@ static bool has_work(const struct softgpu_op *op)
 }
 
 /*
- * How many units a thread claims next. Neighbours mostly use neighbouring memory, or the same: what many threads do in
- * small pieces goes from one processor's cache to another's, and what is fetched ahead is the next thread's. In the end
- * small pieces let all threads end together.
+ * The number of units that a thread claims next. Neighbours mostly use neighbouring memory, or the same: small pieces
+ * move data from one processor's cache to another's, and waste prefetches. At the end, small pieces let all threads
+ * finish together.
  */
 static uint64_t next_chunk(const struct softgpu_op *op, uint64_t chunk, uint64_t took)
 {
@@ -432,7 +435,7 @@ static struct softgpu_op *last_issued_find(const struct softgpu_scope *scope)
 	return NULL;
 }
 
-/* The value for which an ending context waits may have to come from the thread that ends it. */
+/* A context that ends may wait for a value that only the ending thread would write. */
 static bool drop_stuck(struct CUctx_st *context)
 {
 	if (!context || !context->ending || !is_stuck(context))
@@ -466,7 +469,7 @@ static struct softgpu_op *next_ready(bool alone)
 	return NULL;
 }
 
-/* For a worker beyond the device's number, beside so many others. */
+/* For a worker beyond the device's number, beside `others` such workers. */
 static struct softgpu_op *next_for_extra(unsigned int others)
 {
 	struct softgpu_op *op = next_ready(true);
@@ -549,7 +552,7 @@ static bool start_worker(void *(*body)(void *))
 bool softgpu_workers_start(void)
 {
 	static unsigned int running;
-	/* Two at least: a kernel may wait for what another stream does. */
+	/* At least two: a kernel may wait for another stream's work. */
 	unsigned int want = softgpu_device()->threads > 1 ? softgpu_device()->threads : 2;
 
 	softgpu_lock();

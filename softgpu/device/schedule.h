@@ -27,7 +27,7 @@ struct softgpu_record;
 
 struct softgpu_op {
 	struct softgpu_op *next;   /* in its stream */
-	struct vcuda_list ready; /* on the ready list while it has units that no thread has claimed */
+	struct vcuda_list ready; /* on the ready list while it has unclaimed units */
 	struct CUstream_st *stream;
 	uint64_t seq;
 	uint64_t bytes;      /* of the host's memory that it holds, where that may be much */
@@ -39,12 +39,12 @@ struct softgpu_op {
 	unsigned int active; /* threads that run units */
 	bool started;
 	bool copies;   /* copies or sets memory, and is no kernel */
-	bool external; /* run by other code once start() was called, which calls softgpu_op_done(); `units` is 0 */
+	bool external; /* run elsewhere after start(): the runner calls softgpu_op_done(); `units` is 0 */
 	struct softgpu_record *after; /* may not start before this is done; NULL: none */
 	/*
-	 * Whether it may start as far as memory is concerned, NULL: always. Asked with the lock held and the operation
-	 * first in its stream, whenever anything is submitted or ends and in softgpu_schedule_again(). In a context
-	 * that ends it is waited for while something of that runs: then all that has not started is dropped.
+	 * Whether memory lets it start, NULL: always. Asked with the lock held and the operation first in its stream:
+	 * at each submission, at each end, and in softgpu_schedule_again(). A context that ends waits for it while some
+	 * operation of the context runs; then all operations that have not started are dropped.
 	 */
 	bool (*due)(const struct softgpu_op *op);
 	/*
@@ -54,8 +54,10 @@ struct softgpu_op {
 	bool (*start)(struct softgpu_op *op);
 	/* Runs units from `unit` on, more than one only if they are claimed so; without the lock. */
 	void (*run)(struct softgpu_op *op, uint64_t unit, uint64_t count);
-	/* With the lock held, when all is done or was dropped because the context failed or ends. May free the
-	 * operation. */
+	/*
+	 * With the lock held, when all is done, or was dropped because the context failed or ends. May free the
+	 * operation.
+	 */
 	void (*finish)(struct softgpu_op *op);
 };
 
@@ -81,7 +83,7 @@ struct CUstream_st {
 void softgpu_lock(void);
 void softgpu_unlock(void);
 
-/* Everything below is called with the lock held, and returns with it. */
+/* The functions below are called with the lock held, and return with it. */
 
 /*
  * Queues `op`. With `caller_runs`, an operation of one unit that can start at once wakes no worker, and true is
@@ -89,7 +91,7 @@ void softgpu_unlock(void);
  */
 bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool caller_runs);
 
-/* Starts what has become due by itself. */
+/* Starts operations whose due() has become true. */
 void softgpu_schedule_again(void);
 
 /* An external operation, which was started, has ended. */
@@ -98,7 +100,7 @@ void softgpu_op_done(struct softgpu_op *op);
 /* From a unit that runs, without the lock: takes another one. False: all are taken. */
 bool softgpu_op_claim(struct softgpu_op *op, uint64_t *unit);
 
-/* Nothing more of `op` is to be started. */
+/* No further units of `op` start. */
 void softgpu_op_abandon(struct softgpu_op *op);
 
 /* The number of the newest operation of all. */
@@ -110,10 +112,13 @@ uint64_t softgpu_submitted(void);
  */
 bool softgpu_has_room(uint64_t bytes);
 
-/* Whether no operation runs or may start, so that none ends unless another thread or process does something. */
+/* Whether nothing runs or may start, so that only another thread's action can end an operation. */
 bool softgpu_is_stuck(void);
 
-/* The operations to wait for: all that match and have a number <= last. The caller holds references to its members. */
+/*
+ * The operations to wait for: all that match and have a number <= last. The caller holds references to the objects that
+ * it names.
+ */
 struct softgpu_scope {
 	struct CUctx_st *context;   /* NULL: all contexts */
 	struct CUstream_st *stream; /* NULL: all streams; a NULL stream includes the blocking streams */

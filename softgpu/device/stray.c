@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses of kernels beside allocations: what is near, and what a GPU would have mapped there. */
+/* Accesses of kernels beside allocations: the memory nearby, and what a GPU would have mapped there. */
 #include "device/memory.h"
 
 #include "device/arena.h"
@@ -8,7 +8,7 @@
 #define PAGE 4096u
 #define FAR (1ull << 30)
 
-/* Pages beside all allocations that stores of the process may have been to: 16 MiB. */
+/* The most pages beside all allocations that the process may have stored to: 16 MiB. */
 #define MOST_PAGES 4096u
 #define SLOTS (2 * MOST_PAGES)
 
@@ -82,7 +82,7 @@ static struct softgpu_span forbidden(const struct softgpu_range *r, const struct
 	return (struct softgpu_span){0, 0};
 }
 
-/* Cuts off what is not to be touched. False: the access touches it. */
+/* Cuts off the part that must not be touched. False: the access touches it. */
 static bool cut(struct softgpu_span *same, const struct softgpu_span * not, uint64_t start, uint64_t end)
 {
 	if (not ->end <= start)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams that wait for a value in memory, and write one. A wait holds no thread: it is an operation that may not start
- * before the value is there. Kernels, copies and other streams that write the value end, and an end makes the scheduler
- * look. Writes of the host's threads, and of kernels that go on, are not announced, so one thread looks while any wait
- * is queued: after 20 us, then more seldom, every millisecond in the end. Without waits it sleeps.
+ * Streams that wait for a value in memory, and write one. A wait holds no thread: the operation starts once the value
+ * is there. When a kernel, copy or stream write ends, the scheduler checks the waits. Stores of host threads and of
+ * running kernels give no notice, so one thread polls while any wait is queued: after 20 us, then more seldom, every
+ * millisecond in the end. Without waits it sleeps.
  */
 #include <pthread.h>
 #include <stdlib.h>

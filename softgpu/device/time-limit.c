@@ -72,7 +72,7 @@ static void look(uint64_t passed)
 	}
 }
 
-/* Time in which this process was stopped, or no work could run, does not count. */
+/* Time in which this process was stopped, or no work could run, counts for no kernel. */
 static void *watch(void *unused)
 {
 	uint64_t most = softgpu_takes_turns() ? MOST_STEP_OF_TURN_NS : MOST_STEP_NS;

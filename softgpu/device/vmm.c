@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapped memory. Allocations are files in memory, a reservation a part of the device's address space; mapping puts
- * one into the other. Kernels and copies may touch memory to which access was given, as everywhere. A part of a
- * reservation can also be a place of guest memory, which the worker maps there (memory/mapping.h).
+ * Mapped memory. An allocation is a file in memory, and a reservation is a part of the device's address space. Mapping
+ * puts an allocation into a reservation. Kernels and copies may touch only memory with access rights, as everywhere. A
+ * part of a reservation can also be a place of guest memory, which the worker maps there (memory/mapping.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,10 @@
 
 #define GRANULARITY (2u << 20)
 
-/* Memory of this or another process. It has one of these however often it was imported, and counts once. */
+/*
+ * The memory of an allocation, of this or another process. One struct serves all imports, and the device counts the
+ * memory once.
+ */
 struct file {
 	unsigned int refs; /* each handle and each mapping */
 	uint64_t size;
@@ -34,7 +37,7 @@ struct file {
 	struct vcuda_list node;
 };
 
-/* The allocation of a handle. */
+/* The object of an allocation handle. */
 struct allocation {
 	struct file *file;
 	bool shareable;
@@ -44,7 +47,7 @@ struct mapping {
 	uint64_t start, size;
 	struct file *file;     /* NULL: a place of guest memory, or `leaves` */
 	uint8_t reads, writes; /* devices with access, a bit each; none: it has no range in the table */
-	bool leaves;           /* unmapped, but guest memory is there still, or in a place that was unmapped with it */
+	bool leaves; /* unmapped, but guest memory remains there, or remains in a place that was unmapped with it */
 	struct mapping *next;
 };
 
@@ -146,7 +149,7 @@ static void put(struct file *f)
 	free(f);
 }
 
-/* Takes the descriptor over. NULL: there is not so much memory left. With the lock. */
+/* Takes ownership of the descriptor. NULL: the device has too little memory left. With the lock. */
 static struct file *make_file(CUdevice dev, int fd, uint64_t size)
 {
 	struct file *f = softgpu_memory_count(dev, size) ? calloc(1, sizeof(*f)) : NULL;
@@ -269,7 +272,7 @@ CUresult softgpu_cuMemExportToShareableHandle(void *shareableHandle, uint64_t ha
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
-/* The memory that is known by that name; takes the descriptor over. NULL: there is not so much memory left. */
+/* The memory of that name; takes ownership of the descriptor. NULL: the device has too little memory left. */
 static struct file *import(const struct vcuda_share_handle *name, int fd, uint64_t size)
 {
 	struct file *f = find_file(name);
@@ -412,8 +415,8 @@ CUresult softgpu_hostPlace(CUdeviceptr ptr, size_t size)
 }
 
 /*
- * Whether the mappings cover [start, start + size), which is not empty, without gaps, none of them in part. `leaving`:
- * also those that are unmapped, but not left.
+ * Whether the mappings cover [start, start + size), which is not empty, without gaps and each as a whole. `leaving`:
+ * also unmapped places that still hold guest memory.
  */
 static bool covered(const struct reservation *r, uint64_t start, uint64_t size, bool leaving)
 {
@@ -508,7 +511,7 @@ CUresult softgpu_cuMemGetAccess(uint64_t *flags, void *location, CUdeviceptr ptr
 	return softgpu_leave(CUDA_SUCCESS);
 }
 
-/* Takes one that leaves out of there; NULL: there is none left. */
+/* Takes a mapping with `leaves` set out of the list; NULL: there is none left. */
 static struct mapping *take_leaving(struct reservation *r, uint64_t start, uint64_t size)
 {
 	for (struct mapping **at = &r->mappings, *m; (m = *at); at = &m->next) {

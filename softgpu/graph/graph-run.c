@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. A launch is one operation of its stream, which a thread runs: that thread submits the nodes to a
- * stream of its own, and waits for this stream where a condition decides what comes next.
+ * Executable graphs. A launch is one operation of its stream, and has a thread. The thread submits the nodes to a
+ * stream of its own, and waits for that stream where a condition decides the next node.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct CUgraphExec_st {
 
 struct graph_launch {
 	struct softgpu_op op;
-	struct softgpu_timer timer; /* a loop whose condition stays true is as a kernel that does not end */
+	struct softgpu_timer timer; /* a loop whose condition stays true counts as a kernel that does not end */
 	struct CUgraphExec_st *exec;
 	bool started;
 	struct graph_launch *next; /* in the queue */
@@ -160,7 +160,7 @@ static struct graph_launch *dequeue(void)
 	return l;
 }
 
-/* How a launch has ended, if not well. The code of a node that does not start is none that a context would keep. */
+/* Reports a launch that failed. The code of a node that does not start is not an error that a context keeps. */
 static void report(struct graph_launch *l, CUresult result)
 {
 	softgpu_lock();
@@ -242,7 +242,7 @@ static void put_exec(struct CUgraphExec_st *e)
 	free(e);
 }
 
-/* So many run at once, as so many grids of a GPU do. Each has a thread. */
+/* The most launches that run at once, as many as grids of a GPU. Each has a thread. */
 #define MOST_LAUNCHES 128
 
 static unsigned int launches; /* that run; with the scheduler's lock */

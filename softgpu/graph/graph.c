@@ -205,7 +205,7 @@ CUresult softgpu_cuGraphDestroyNode(void *hNode)
 	return CUDA_SUCCESS;
 }
 
-/* Adds a copy of the node, which has what it points to from then on. */
+/* Adds a copy of the node. The copy owns the arrays that the node points to from then on. */
 static CUresult add(void *node, void *graph, void *dependencies, size_t count, const struct CUgraphNode_st *from)
 {
 	CUgraphNode *deps = dependencies;

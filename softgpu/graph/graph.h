@@ -12,10 +12,10 @@
 /* Conditional nodes may be nested so deep: a level takes about 1 KiB of a thread's stack. */
 #define SOFTGPU_MOST_NESTED 256
 
-/* The conditions of a graph. An executable graph has a list of its own, and keeps the graph's conditions. */
+/* The conditions of a graph. An executable graph has its own list, and holds a reference to the graph's. */
 struct softgpu_conditions {
 	_Atomic unsigned int refs;
-	struct softgpu_conditions *from; /* NULL: they are this one's */
+	struct softgpu_conditions *from; /* NULL: the handles are of this list */
 	uint32_t count, room;
 	struct softgpu_condition {
 		uint64_t handle;

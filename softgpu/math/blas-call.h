@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generated calls of CBLAS, and what is computed by functions of our own. */
+/* The generated calls of CBLAS, and the functions of this program that compute the rest. */
 #ifndef VCUDA_CPU_BLAS_CALL_H
 #define VCUDA_CPU_BLAS_CALL_H
 
 #include "protocol/blas-abi.h"
 #include "ops.h"
 
-/* One computation, or a part of one, all of which has been looked at. */
+/* One computation, or a part of one, whose operands are checked. */
 struct softgpu_blas_work {
 	const struct vcuda_blas_routine *routine;
 	uint64_t words[VCUDA_BLAS_MAX_WORDS]; /* with the scalars' values in them; sizes fit an int */
@@ -21,7 +21,7 @@ static inline void *softgpu_blas_pointer(const struct softgpu_blas_work *w, unsi
 	return (void *)(uintptr_t)w->o[operand].address;
 }
 
-/* The offset of a vector's first element: the last one in memory, if they go backwards. */
+/* The index of a vector's first element: with a negative step, the last one in memory. */
 static inline int64_t softgpu_blas_first(const struct vcuda_blas_operand *o)
 {
 	return o->step < 0 && o->rows > 0 ? (1 - o->rows) * o->step : 0;
@@ -31,7 +31,7 @@ static inline int64_t softgpu_blas_first(const struct vcuda_blas_operand *o)
 typedef CUresult (*softgpu_blas_own)(const struct softgpu_blas_work *work);
 
 struct softgpu_blas_call {
-	const char *symbol; /* NULL: one of our own, or no such function */
+	const char *symbol; /* NULL: computed by a function of this program, or no such function */
 	void (*call)(void (*function)(void), const uint64_t *words, void *value);
 	softgpu_blas_own own;
 };
@@ -41,7 +41,7 @@ extern const struct softgpu_blas_call softgpu_blas_calls[VCUDA_BLAS_LIMIT];
 /* ---- blas-gemm.c ---- */
 
 CUresult softgpu_blas_gemm(const struct softgpu_blas_work *work);
-/* For types that OpenBLAS lacks, but not complex ones. */
+/* For types that OpenBLAS lacks, except complex ones. */
 CUresult softgpu_blas_gemv(const struct softgpu_blas_work *work);
 
 /* ---- blas-level-1.c ---- */

@@ -54,7 +54,7 @@ static inline uint16_t to_bfloat16(float f)
 }
 
 /*
- * A number of 8 bits, `digits` of them the fraction; the exponent of 1 is `bias`. E5M2 has infinities as halves have,
+ * A float from 8 bits, `digits` of them the fraction; the exponent of 1 is `bias`. E5M2 has infinities as halves have,
  * E4M3 none.
  */
 static inline float from_quarter(uint8_t q, unsigned int digits, unsigned int bias)
@@ -70,7 +70,7 @@ static inline float from_quarter(uint8_t q, unsigned int digits, unsigned int bi
 			(size >> digits ? normal : bits_of((float)size * float_of((128 - bias - digits) << 23))));
 }
 
-/* A number that is too large becomes the largest one, as in NVIDIA's conversions. */
+/* A number that is too large becomes the largest, as in NVIDIA's conversions. */
 static inline uint8_t to_quarter(float f, unsigned int digits, unsigned int bias)
 {
 	uint32_t bits = bits_of(f), size = bits & 0x7fffffff, sign = bits >> 24 & 0x80;
@@ -94,7 +94,7 @@ static inline uint8_t to_quarter(float f, unsigned int digits, unsigned int bias
 #define to_e4m3(f) to_quarter(f, 3, 7)
 #define to_e5m2(f) to_quarter(f, 2, 15)
 
-/* The nearest there is; 0 of what is no number. */
+/* The nearest integer; a NaN gives 0. */
 static inline int8_t to_byte(float f)
 {
 	return (int8_t)(f >= 127 ? 127 : f <= -128 ? -128 : f == f ? rintf(f) : 0);

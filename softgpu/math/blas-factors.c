@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Factorisations of small matrices, and what they solve. Pivots are indices: a program may change those in its memory
- * while they are used, and numbers may be NaN, so that pivots are found and kept here.
+ * Factorisations of small matrices, and solutions with them. Pivots are indices. A program may change the pivots in its
+ * memory while they are used, and numbers may be NaN, so pivots are found and kept here.
  */
 #include <complex.h>
 #include <math.h>
@@ -95,7 +95,7 @@ struct square {
 	unsigned int type, size;
 	int64_t n, ld;
 	char *a;
-	int *pivots; /* the row that took each one's place, from 0 on; NULL: none did */
+	int *pivots; /* the row that took the place of each row, from 0 on; NULL: no pivoting */
 };
 
 static char *at(const struct square *m, int64_t i, int64_t j)
@@ -283,7 +283,7 @@ CUresult softgpu_blas_matinv(const struct softgpu_blas_work *w)
 
 /* ---- Q R ---- */
 
-/* The work space that LAPACK wants for so many columns: blocks of 32, unless they are long. */
+/* The size of LAPACK's work array for so many columns: blocks of 32 columns, unless the columns are long. */
 static int64_t room_for(int64_t columns, unsigned int size)
 {
 	return columns * size > 1 << 20 ? columns : 32 * columns + 65 * 64;

@@ -71,7 +71,7 @@ static bool is_direct(const struct product *p)
 			to[i] = y == 0 ? x * to[i] : x * to[i] + y * was[i];                                           \
 	} while (0)
 
-/* The sums of a column take alpha, and beta of what is there. */
+/* A column of alpha times the sums plus beta times the old values. */
 static void blend(const struct product *p, void *sums, const void *old, int64_t n)
 {
 	double complex scalars[2];
@@ -86,7 +86,7 @@ static void blend(const struct product *p, void *sums, const void *old, int64_t 
 		BLEND(double complex, sums, old, n, scalars[0], scalars[1]);
 }
 
-/* Sums of products of integers, which wrap around as theirs do. */
+/* Sums of products of integers wrap around, as NVIDIA's do. */
 static void store_integers(const struct product *p, const double *sums, char *to, int64_t n, int64_t step)
 {
 	uint32_t alpha = (uint32_t)*p->alpha, beta = (uint32_t)*p->beta;

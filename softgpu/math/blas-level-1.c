@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors: what CBLAS has not, or OpenBLAS has not right. */
+/* Vectors: functions that CBLAS lacks, or that OpenBLAS computes wrongly. */
 #include <complex.h>
 #include <math.h>
 

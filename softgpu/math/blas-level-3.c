@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrices: what CBLAS has not. */
+/* Matrices: functions that CBLAS lacks. */
 #include <complex.h>
 #include <string.h>
 

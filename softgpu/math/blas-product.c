@@ -49,7 +49,7 @@ static const void *unit_of(const struct softgpu_product *p)
 	return p->wide == VCUDA_BLAS_R_32F || p->wide == VCUDA_BLAS_C_32F ? (const void *)single : one;
 }
 
-/* Sums of numbers that must be converted. */
+/* A sum over numbers that must be converted. */
 static void sum_loaded(const struct softgpu_product *p, int64_t row, int64_t column, int64_t m, int64_t n, char *a,
 		       char *sums)
 {

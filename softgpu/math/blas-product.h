@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of matrices in blocks. Products for which OpenBLAS has no function are made of blocks of sums, of a type
- * that it has, and the caller stores these.
+ * Products of matrices in blocks, for combinations of types that OpenBLAS has no function for. OpenBLAS computes blocks
+ * of sums in a type that it has, and a callback stores them.
  */
 #ifndef VCUDA_CPU_BLAS_PRODUCT_H
 #define VCUDA_CPU_BLAS_PRODUCT_H
@@ -28,7 +28,7 @@ struct softgpu_product {
 	void (*store)(const struct softgpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n);
 };
 
-/* The type in which numbers of a type are computed; an unknown type is its own. */
+/* The type that numbers of a type are computed in; an unknown type gives itself. */
 unsigned int softgpu_product_wide(unsigned int type);
 
 /* Bytes that a thread needs to multiply. */

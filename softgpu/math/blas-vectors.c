@@ -15,7 +15,7 @@ struct vector {
 	unsigned int type, size, wide;
 };
 
-/* The memory in which a piece of any type is computed. */
+/* One piece of a vector, in the type that it is computed in. */
 union piece {
 	float s[PIECE];
 	double d[PIECE];
@@ -78,7 +78,7 @@ static double complex scalar(const struct softgpu_blas_work *w, unsigned int ope
 	}
 }
 
-/* Does what is said with the member of a piece that is of the type. */
+/* Runs WORK with the member of a piece that has the type. */
 #define FOR_TYPE(wide, WORK)                                                                                           \
 	switch (wide) {                                                                                                \
 	case VCUDA_BLAS_R_32F:                                                                                         \

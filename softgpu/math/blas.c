@@ -23,7 +23,7 @@
 /* Tiles of a product: not smaller, so that little is copied twice; and a multiple of what the processors like. */
 #define LEAST_TILE 128
 
-/* The version of cuBLAS of the same age as the driver. */
+/* The version that cuBLAS of the driver's age reports. */
 #define VERSION 130100
 
 struct blas {
@@ -132,7 +132,7 @@ static void copy_words(const struct blas *b, const uint64_t *from, uint64_t *to)
 		to[i] = from[f->base ? f->base_words[i] : i];
 }
 
-/* The address of an operand of one of the batch. False: there is none, and the context has ended. */
+/* The address of an operand of the batch's member `which`. False: the address is invalid, and the context has ended. */
 static bool locate(const struct blas *b, const struct vcuda_blas_operand *o, uint64_t which, uint64_t *address)
 {
 	bool good;
@@ -338,7 +338,7 @@ static struct blas *make(uint32_t number, uint32_t flags, const uint64_t *words,
 	b->tiles = 1;
 	if (is_product(b))
 		cut(b, batch);
-	/* Products of a large batch are not cut; else there are few tiles. */
+	/* cut() leaves a large batch whole; a small batch has few tiles. */
 	b->op.units = batch * b->tiles;
 	b->op.chunk = chunk(b->op.units);
 	b->op.bytes = sizeof(*b);

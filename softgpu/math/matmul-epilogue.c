@@ -61,7 +61,7 @@ static char *aux_at(const struct softgpu_epilogue *e, int64_t row, int64_t colum
 	return e->aux + (column * e->aux_ld + row) * vcuda_blas_bytes(e->aux_type);
 }
 
-/* NaN is not less than 0, and stays NaN, as with NVIDIA's. */
+/* A NaN is not less than 0 and stays as it is, as with NVIDIA's. */
 static void forward(const struct softgpu_epilogue *e, float *v, int64_t row, int64_t column, int64_t n)
 {
 	bool aux = vcuda_matmul_has_aux(e->kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The epilogues of cuBLASLt: operations on a product before it is stored. */
+/* The operations of cuBLASLt on a product before it is stored. */
 #ifndef VCUDA_CPU_MATMUL_EPILOGUE_H
 #define VCUDA_CPU_MATMUL_EPILOGUE_H
 

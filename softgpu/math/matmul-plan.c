@@ -24,7 +24,7 @@ static bool is_one_of(uint32_t type, const uint8_t *types, unsigned int count)
 
 static const uint8_t floats[] = {VCUDA_BLAS_R_32F, VCUDA_BLAS_R_16F, VCUDA_BLAS_R_16BF};
 
-/* A, B of 8 bits with a point, and what may be made of them. */
+/* A, B are floats of 8 bits: the types that C and D may have. */
 static bool goes_quarters(const vcuda_matmul *m)
 {
 	bool of_quarters = vcuda_matmul_is_quarter(m->d.type) && is_one_of(m->c.type, floats + 1, 2);
@@ -52,7 +52,7 @@ static bool goes_types(const vcuda_matmul *m)
 	return vcuda_blas_goes_gemm(o, 5, NULL, 0);
 }
 
-/* A transpose of what is stored by rows is what is there; its conjugate is nothing that OpenBLAS takes. */
+/* A transpose of a matrix that is stored by rows needs no work; OpenBLAS has no operation for its conjugate. */
 static bool conjugates(const struct vcuda_matmul_layout *l, int op, const struct vcuda_matmul_layout *d)
 {
 	return op == 2 && vcuda_blas_is_complex(l->type) && l->order != d->order;

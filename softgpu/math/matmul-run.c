@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tile of a product: sums, scalars, epilogue, what is stored. */
+/* A tile of a product: sums, scalars, epilogue, stores. */
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +13,10 @@
 
 #define BLOCK SOFTGPU_PRODUCT_BLOCK
 
-/* A matrix that is read or written an element at a time: bytes from one to the next, in what is computed. */
-/* A matrix. Address and steps of a matrix that is not read are not checked: no pointer is formed of them. */
+/*
+ * A matrix that is read or written an element at a time. The address and steps of an unread matrix are unchecked: no
+ * pointer is formed from them.
+ */
 struct place {
 	uint64_t address, row, column; /* bytes from one row, or column, to the next */
 	unsigned int type;
@@ -67,9 +69,9 @@ static int op_of(const struct softgpu_matmul *m, const struct vcuda_matmul_layou
 	return (op != 0) ^ turns;
 }
 
-/* ---- what is stored ---- */
+/* ---- stores ---- */
 
-/* Sums of products of integers, which wrap around as theirs do. */
+/* Sums of products of integers wrap around, as NVIDIA's do. */
 static void store_integers(const struct tile *t, const double *sums, char *d, const char *c, int64_t n)
 {
 	uint32_t alpha = (uint32_t)t->m->m.alpha[0], beta = (uint32_t)t->m->m.beta[0];
@@ -120,7 +122,7 @@ static void measure(struct tile *t, float *v, int64_t n)
 	}
 }
 
-/* A column, of the tile's: `v` becomes what is stored. */
+/* A column of the tile: converts `v` to the stored values. */
 static void store_column(struct tile *t, int64_t row, int64_t column, char *v, int64_t n)
 {
 	int64_t down = t->row + row, across = t->column + column;
@@ -230,7 +232,7 @@ static void set_tile(struct tile *t, const struct softgpu_matmul *m, uint64_t un
 
 /* ---- gradients of a bias that are sums of A or B ---- */
 
-/* Sums op(A)'s rows, or op(B)'s columns: `n` sums over k, from `first` on. */
+/* `n` sums over k of the rows of op(A), or of the columns of op(B), from `first` on. */
 static void sum_operand(const struct tile *t, const struct softgpu_stored *s, bool along, int64_t first, int64_t n)
 {
 	float numbers[BLOCK];

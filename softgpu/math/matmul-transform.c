@@ -91,7 +91,7 @@ static bool start(struct softgpu_op *op)
 
 /* ---- a tile ---- */
 
-/* The place of an element of op(A), and the elements from one row to the next. */
+/* The address of an element of op(A), and the number of elements from one row to the next. */
 static char *locate(const struct vcuda_matmul_layout *l, uint64_t address, int op, uint64_t which, int64_t row,
 		    int64_t column, int64_t *step)
 {

@@ -16,7 +16,7 @@
 #include "device/memory.h"
 #include "device/stream.h"
 
-/* The version of cuBLASLt of the same age as the driver. */
+/* The version that cuBLASLt of the driver's age reports. */
 #define VERSION 130100
 
 /* ---- memory; with the lock held ---- */
@@ -107,7 +107,7 @@ static bool fetch(struct softgpu_matmul *m, uint64_t *words, bool is_address, bo
 	return true;
 }
 
-/* 1 where there is none. */
+/* Without an address the factor is 1. */
 static bool fetch_factor(struct softgpu_matmul *m, uint64_t address, float *factor)
 {
 	float value;
@@ -192,7 +192,7 @@ CUresult softgpu_matmul(CUstream handle, void *matmul)
 
 /* ---- questions ---- */
 
-/* The bytes of a capability of the only algorithm; 0: there is no such capability. */
+/* Bytes of a capability of the only algorithm; 0: unknown attribute. */
 static uint32_t capability(uint32_t attribute, uint64_t *value)
 {
 	switch (attribute) {
@@ -247,7 +247,7 @@ static CUresult answer_capability(const vcuda_matmul_question *q, uint64_t *word
 	return CUDA_SUCCESS;
 }
 
-/* Settings of the algorithm change nothing. */
+/* The settings of the algorithm change nothing. */
 static CUresult answer_result(uint64_t *words, uint32_t *count)
 {
 	const struct vcuda_matmul_result result = {.algo = {.place = 1, .splits = 1}, .waves = 1};

@@ -7,8 +7,8 @@
 #include "device/schedule.h"
 
 /*
- * The product is computed by columns: where D is stored by rows, the product is D' = op(B)' op(A)', and D's columns are
- * rows here. D is cut into tiles; a unit is one tile.
+ * A matrix product, computed as columns. If D is stored by rows, the product is D' = op(B)' op(A)', and `rows` counts
+ * D's columns. The product is cut into tiles; a unit is one tile.
  */
 struct softgpu_matmul {
 	struct softgpu_op op;
@@ -26,7 +26,9 @@ struct softgpu_matmul {
 /* Whether there is such here: CUDA_ERROR_NOT_SUPPORTED. */
 CUresult softgpu_matmul_is_possible(const vcuda_matmul *m);
 
-/* Plans the product before its addresses are known, and cuts it for the device's threads. */
+/*
+ * Sets the fields that depend on sizes and types only, not on addresses, and cuts the product for the device's threads.
+ */
 void softgpu_matmul_plan(struct softgpu_matmul *m);
 
 void softgpu_matmul_run(struct softgpu_op *op, uint64_t unit, uint64_t count);

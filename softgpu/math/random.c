@@ -12,7 +12,7 @@
 #include "device/stream.h"
 #include "math/scrambles.h"
 
-/* The limit of all generators of the process: a guest may make any number. */
+/* The limit for all generators of the process together: a guest may create any number of them. */
 #define MOST_BYTES (1ull << 30)
 
 struct vcuda_generator_st {

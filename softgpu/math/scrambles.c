@@ -108,7 +108,7 @@ const uint64_t *softgpu_scrambles(uint32_t type)
 	return tables[vcuda_random_is_long(type)];
 }
 
-/* No line in the log beyond that of load(): who asks has numbers of his own. */
+/* Logs nothing beyond the line of load(): the caller has numbers of its own. */
 CUresult softgpu_randomScrambles(uint32_t bits, uint32_t first, uint32_t dimensions, void *words)
 {
 	const uint64_t *table =

@@ -20,7 +20,7 @@ bool ptx_dialect_target(struct ptx_dialect *dialect, const char *text, size_t le
 /* False: the version has no such target. True where no target is said. */
 bool ptx_dialect_has_target(const struct ptx_dialect *dialect);
 
-/* The directives at a text's begin; all zero if it does not begin with a version. Only the first tokens are read. */
+/* The beginning of a text; all zero if the text does not begin with a version. Reads no more than the first tokens. */
 void ptx_dialect_read(struct ptx_dialect *dialect, const char *text, size_t length);
 
 #endif

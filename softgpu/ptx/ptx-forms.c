@@ -8,7 +8,7 @@
 
 struct need {
 	uint16_t version, last_version, target, last_target;
-	bool specific; /* only targets with a or f at their end */
+	bool specific; /* only targets with the suffix a or f */
 };
 
 struct choice {
@@ -16,7 +16,7 @@ struct choice {
 	uint8_t need;
 };
 
-/* One of some words. follows: it is there if the slot before it is. any: as many words as there are. */
+/* One of some words. follows: present only if the slot before it is. any: any number of words. */
 struct slot {
 	uint16_t first;
 	uint8_t count;
@@ -26,7 +26,7 @@ struct slot {
 /* Modifiers may stand in any order, types not. */
 struct form {
 	const char *opcode;
-	const char *operands; /* as in ptx-opcodes.h, of what the compiler does not implement; NULL: not said */
+	const char *operands; /* as in ptx-opcodes.h, for forms that the compiler lacks; NULL: not recorded */
 	uint16_t first;
 	uint8_t mods, types;
 	uint8_t need;
@@ -43,7 +43,7 @@ struct word {
 	size_t length;
 };
 
-/* A name, and what is found out about it. */
+/* A name, and the result of its parsing. */
 struct name {
 	struct word words[MOST_WORDS];
 	unsigned count, opcode, longest; /* words; how many of them a form's opcode has, and the longest one */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which names of instructions are PTX: opcode, modifiers and types, and the PTX version and target that each needs.
- * ptx-forms.table is the data. It has all instructions of PTX, also those that the compiler does not implement; what the
- * compiler implements says ptx-opcodes.c. The functions are thread-safe: they read constant tables only.
+ * ptx-forms.table is the data. The table has all instructions of PTX; ptx-opcodes.c lists those that the compiler
+ * implements. The functions are thread-safe: they read constant tables only.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_FORMS_H
 #define VCUDA_BACKEND_CPU_PTX_FORMS_H
@@ -16,8 +16,8 @@
 #define PTX_FORMS_VERSION 90
 
 /*
- * False: the name is not PTX, or not for this dialect. `why`, of `room` bytes, then says so as ptxas does. True: *operands
- * is what the operands are, as in ptx-opcodes.h, or NULL: the table does not say it.
+ * False: the name is not PTX, or not for this dialect. Then `why`, of `room` bytes, says so as ptxas does. True:
+ * *operands describes the operands as in ptx-opcodes.h, or is NULL if the table has no description.
  */
 bool ptx_form_legal(const char *name, size_t length, const struct ptx_dialect *dialect, const char **operands, char *why,
 		    size_t room);

@@ -33,7 +33,7 @@ struct ptx_lexer {
 
 void ptx_lex_next(struct ptx_lexer *lexer, struct ptx_token *token);
 
-/* Here, so that the length of a constant is one. */
+/* In the header, so that the compiler folds the length of a constant. */
 static inline bool ptx_token_is(const struct ptx_token *token, const char *text)
 {
 	return token->kind == PTX_TOK_NAME && strlen(text) == token->length &&

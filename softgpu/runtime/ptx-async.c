@@ -38,7 +38,7 @@ static uint64_t pack(struct mbarrier b)
 	       ((uint64_t)b.bytes & ((1ull << BYTES_BITS) - 1)) << BYTES_SHIFT | b.phase;
 }
 
-/* The next value of *word. */
+/* Applies an operation to the barrier, and gives the word's next value. */
 static uint64_t operate(unsigned operation, uint64_t *word, uint64_t operand)
 {
 	uint64_t old = *word;

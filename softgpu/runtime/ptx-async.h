@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that a GPU does beside its threads, and the barriers in shared memory that wait for them. Here a copy is done
- * when it is issued, which is a time that PTX allows; groups of copies are then always complete.
+ * Copies that a GPU does asynchronously, and the barriers in shared memory that wait for them. Here a copy is done when
+ * it is issued, a time that PTX allows; groups of copies are then always complete.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_ASYNC_H
 #define VCUDA_BACKEND_CPU_PTX_ASYNC_H
@@ -24,7 +24,7 @@ void ptx_mbarrier_complete(struct ptx_context *ctx, uint32_t site, uint64_t addr
 /* `bytes` to shared memory, of which so many as `sizes` says come from the source and the others are 0. */
 void ptx_rt_copy_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 		       const uint64_t *sizes, uint32_t bytes, uint32_t thread);
-/* Between shared and global memory; barriers: NULL, or what to tell about the bytes that came. */
+/* Between shared and global memory; barriers: NULL, or the mbarriers that count the bytes. */
 void ptx_rt_copy_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *from,
 		      const uint64_t *sizes, const uint64_t *barriers, uint32_t thread);
 
@@ -41,7 +41,7 @@ void ptx_rt_reduce_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, c
 /* values: as many lists as the site has elements. A reduction if the site has an operation. */
 void ptx_rt_store_async(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *values,
 			const uint64_t *barriers, uint32_t thread);
-/* Zeroes in shared memory; barriers: NULL, or what to tell. */
+/* Zeroes in shared memory; barriers: NULL, or the mbarriers that count the bytes. */
 void ptx_rt_fill_bulk(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *sizes,
 		      const uint64_t *barriers, uint32_t thread);
 
@@ -67,7 +67,7 @@ void ptx_rt_tensor_reduce(struct ptx_context *ctx, uint32_t site, uint32_t mask,
 /* Looks at the map only. */
 void ptx_rt_tensor_prefetch(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
 			    const uint64_t *coords, uint32_t mode, uint32_t thread);
-/* Changes what maps say (enum ptx_tensor_field). */
+/* Changes fields of maps (enum ptx_tensor_field). */
 void ptx_rt_tensor_replace(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *maps,
 			   const uint64_t *values, uint32_t field, uint32_t which, uint32_t thread);
 /* A map, whatever is in it, from shared to global memory. */

@@ -41,7 +41,7 @@ static float half_value(unsigned type, uint16_t bits)
 	return type == PTX_F16 || type == PTX_F16X2 ? (float)half : value;
 }
 
-/* The number if the other is none; -0 is less than +0. */
+/* If one operand is a NaN, the other one; -0 is less than +0. */
 static uint16_t half_extreme(unsigned type, bool max, uint16_t a, uint16_t b)
 {
 	float x = half_value(type, a), y = half_value(type, b);
@@ -180,7 +180,7 @@ void ptx_atom_apply(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t
 	atomic(site, at, ftz, operand, 0);
 }
 
-/* A block runs on one OS thread, so no other thread uses its shared memory. */
+/* A block runs on one OS thread, so no other thread accesses its shared memory. */
 static void add_shared(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *addresses,
 		       const uint64_t *data, uint64_t *old, uint32_t thread)
 {
@@ -205,7 +205,7 @@ void ptx_rt_atom(struct ptx_context *ctx, uint32_t number, uint32_t mask, const 
 		add_shared(ctx, number, mask, addresses, data, old, thread);
 		return;
 	}
-	/* with one lane, too, the second operand is 32 words behind the first */
+	/* the operands of one lane are also in separate rows: the second is 32 words behind the first */
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 		uint8_t *at = ptx_check_lane(ctx, number, addresses[lane], thread + lane);
@@ -348,7 +348,9 @@ static uint32_t reduce(uint32_t operation, uint32_t group, const uint32_t *value
 	return result;
 }
 
-/* The least or the largest number; -0 is less than +0. NaN: there is none, or with PTX_REDUX_NAN one is no number. */
+/*
+ * The least or the largest number; -0 is less than +0. The result is NaN if all are, or with PTX_REDUX_NAN if any is.
+ */
 static uint32_t reduce_floats(uint32_t operation, uint32_t group, const uint32_t *values)
 {
 	uint32_t best = 0, result = INT32_MAX;

@@ -96,7 +96,7 @@ static void wait(struct ptx_thread *t, struct ptx_warp *warp, uint32_t line)
 	ptx_thread_switch(t, next_of(t, warp, line));
 }
 
-/* The lanes that go on, in the upper half; what a reduction gives them, in the lower. */
+/* The lanes that go on, in the upper half; the result of the reduction, in the lower. */
 uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t count, uint32_t lanes,
 			uint32_t live, uint32_t kind, uint32_t predicates)
 {
@@ -138,7 +138,7 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	return (uint64_t)go << 32 | warp->result[id];
 }
 
-/* The rest of the next function, so that it has no registers to save for what is seldom. */
+/* The rare rest of ptx_sync_next(). A separate function keeps register saves out of the fast path. */
 __attribute__((noinline)) static struct ptx_next sync_parts(struct ptx_context *ctx, uint32_t line, uint32_t id,
 							    uint32_t lanes, uint32_t live, uint64_t *value)
 {
@@ -146,7 +146,7 @@ __attribute__((noinline)) static struct ptx_next sync_parts(struct ptx_context *
 	return (struct ptx_next){NULL, NULL};
 }
 
-/* No other warp can run: all have arrived, or wait for something else. */
+/* The last warp that can run: all others have arrived, or wait for something else. */
 __attribute__((noinline)) static struct ptx_next sync_last(struct ptx_thread *t, uint32_t id)
 {
 	if (all_are_there(t, id)) {
@@ -158,8 +158,8 @@ __attribute__((noinline)) static struct ptx_next sync_last(struct ptx_thread *t,
 }
 
 /*
- * The same for bar.sync without a count, which needs no reduction. This is what a barrier costs, so it does not ask
- * what cannot be: while another warp can run, not all are there, and who runs has not faulted.
+ * The same for bar.sync without a count, which needs no reduction. The function decides the cost of a barrier, so it
+ * omits needless checks: while another warp can run, not all have arrived, and a running warp has not faulted.
  */
 struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
 			      uint64_t *value)
@@ -234,7 +234,7 @@ void ptx_barrier_reset(struct ptx_thread *t)
 	t->parted = false;
 }
 
-/* For the report: where the first warp waits, and how many threads do at the same barrier. */
+/* For the report: the place of the first waiting warp, and the number of threads that wait at the same barrier. */
 void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 {
 	uint32_t lane = 0, warps = t->warp_count, waiting[PTX_BARRIERS] = {0};

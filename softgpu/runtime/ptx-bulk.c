@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores, reductions and fills that a GPU does beside its threads, done at once like ptx-async.c's copies. The shared
- * memory of the cluster is the block's own. No launch is ever cancelled, which is an answer that PTX allows.
+ * Stores, reductions and fills that a GPU does asynchronously, done at once like ptx-async.c's copies. The shared
+ * memory of the cluster is the block's own. No launch is ever cancelled, an answer that PTX allows.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static uint64_t offset_of(const struct ptx_context *ctx, uint32_t number, uint64
 	return ctx->binary->sites[number].space == PTX_GENERIC ? address - (uintptr_t)ctx->shared : address;
 }
 
-/* Copies the bytes of each 16 whose bits are set. */
+/* Copies, of each 16 bytes, those whose bits are set. */
 static void copy_some(uint8_t *to, const uint8_t *from, uint64_t bytes, uint64_t which)
 {
 	for (uint64_t n = 0; n < bytes; n++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow paths of memory accesses: the allocation of each lane's address. */
+/* The slow paths of memory accesses: finding the memory of an address, lane by lane. */
 #include <string.h>
 
 #include "runtime/ptx-run.h"
@@ -49,8 +49,8 @@ static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t
 }
 
 /*
- * Compiled code compares with `end` minus the length of a span, which must not wrap around: spans are below 16 MiB, so
- * ranges below that address are not remembered.
+ * Compiled code compares with `end` minus the length of a span, and the difference must not wrap around. Spans are
+ * below 16 MiB, so ranges that start below 16 MiB are not remembered.
  */
 static void remember(struct ptx_context *ctx, uint32_t number, uint64_t start, uint64_t end)
 {
@@ -140,7 +140,7 @@ void ptx_rt_check(struct ptx_context *ctx, uint32_t number, uint64_t base, uint3
 	uint64_t bytes = (uint64_t)site->size * site->count, from = base + (uint64_t)(site->imm + site->low), start,
 		 end;
 
-	/* most often one allocation has the addresses of the whole warp */
+	/* most often one allocation has all addresses of the warp */
 	if (site->space != PTX_SHARED && site->space != PTX_LOCAL && !(from & (bytes - 1)) &&
 	    find_range(ctx, from, (uint64_t)(site->high - site->low) + bytes - site->unused, site->write, &start, &end)) {
 		remember(ctx, number, start, end);
@@ -175,8 +175,8 @@ uint32_t ptx_rt_reach(struct ptx_context *ctx, uint32_t number, uint64_t from, u
 	break
 
 /*
- * A vector of 8 or 16 bytes goes to and from memory whole. PTX does not promise it, but what hands on a
- * state and a number by one, as CUB's scans do, takes it for granted.
+ * A vector of 8 or 16 bytes is loaded and stored whole. PTX does not promise it, but programs that pass a state and a
+ * number in one vector rely on it, as CUB's scans do.
  */
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(1)));
 
@@ -223,7 +223,7 @@ static void store_whole(volatile void *to, const void *from, uint64_t bytes)
 			store_whole(at, whole, bytes);                                                                 \
 	})
 
-/* Addresses in [*start, *last] need no further check; `window` is what makes them host addresses. */
+/* Addresses in [*start, *last] need no further check; adding `window` gives host addresses. */
 static void fast_window(struct ptx_context *ctx, uint32_t number, const uint64_t *addresses, uint32_t mask,
 			uint64_t *start, uint64_t *last, uint64_t *window)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks for warps and the switch between them, and what an OS thread keeps from block to block. */
+/* Stacks for warps and the switch between them, and the memory that an OS thread keeps from block to block. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +23,13 @@
 #endif
 
 /*
- * The words that are saved on a stack when another one runs, from below: a value, which is in %rax when it runs again,
- * the six registers that a function preserves, and where it goes on. The stack pointer of one that has not begun is
- * odd; there are the argument of the function that it begins with, and its address.
+ * The saved state of a suspended stack, from below: a value, which is in %rax when the fiber resumes, the six
+ * callee-saved registers, and the return address. A fiber that has not begun has an odd stack pointer. Its stack has
+ * the argument of its first function, and that function's address.
  *
  * A processor predicts returns by the calls that it has seen, and the warps of a block mostly wait at the same place.
- * So compiled code is one call away from the switch, and a warp that ends leaves without one: each return goes where
- * the call of the warp that waited before has come from.
+ * So compiled code is one call away from the switch, and a warp that ends jumps instead of calling. Then each return
+ * goes to the place of the last suspended warp's call.
  */
 #define SAVE                                                                                                           \
 	"	pushq %rbp\n"                                                                                          \
@@ -108,8 +108,8 @@ __asm__("	.text\n"
 void ptx_fiber_switch(void **from, void *to);
 
 /*
- * ThreadSanitizer is told whose calls and accesses follow, or it would take all of a thread's warps for one. A function
- * that it looks at itself would begin on one stack and end on another.
+ * ThreadSanitizer learns here which warp runs next; otherwise it would take all warps of a thread for one. An
+ * instrumented function would begin on one stack and end on another.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize("thread")))
@@ -143,7 +143,7 @@ void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t),
 #ifdef __SANITIZE_THREAD__
 	warp->tsan_fiber = __tsan_create_fiber(0);
 #endif
-	/* as if `entry` had been called: a return address that is not used */
+	/* as if `entry` had been called: the return address is unused */
 	*--top = 0;
 	*--top = (uint64_t)(uintptr_t)entry;
 	*--top = (uint64_t)(uintptr_t)t;
@@ -164,8 +164,8 @@ static void free_stack(struct ptx_warp *warp, size_t page)
 }
 
 /*
- * Below the stack is a page that cannot be touched. Stacks begin at different offsets in a page: the warps of a block
- * take turns, and what all have at the same offset does not fit into the first cache.
+ * The page below the stack is inaccessible. Stacks begin at different offsets in a page: the warps of a block take
+ * turns, and data at the same offset of all stacks would not fit into the first-level cache.
  */
 bool ptx_thread_stack(struct ptx_warp *warp, size_t bytes)
 {
@@ -218,9 +218,8 @@ static void release(void **memory, size_t *room)
 }
 
 /*
- * A stack and the page below it are two mappings, of which Linux lets a process have 65530. Stacks that blocks could do
- * without take fewer than half of them, so that on a host with hundreds of processors every OS thread can have its
- * first block.
+ * A stack and the page below it are two mappings, and Linux allows a process 65530. Optional blocks take fewer than
+ * half of them. So on a host with hundreds of processors, every OS thread can still have its first block.
  */
 #define MOST_RESERVED 12288
 
@@ -328,8 +327,8 @@ struct ptx_next ptx_thread_next_warp(struct ptx_thread *t)
 }
 
 /*
- * Nothing is waited for: the order is a better one. After the last warp other blocks have their turn, unless the loop
- * has gone round once only (`last`, where it was before, is 0): its stride is not known yet.
+ * A turn waits for nothing: it only improves the order. After the last warp other blocks have their turn. After the
+ * first round of a loop (`last`, its place before, is 0) they do not, since its stride is not known yet.
  */
 struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last)
 {

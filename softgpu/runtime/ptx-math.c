@@ -58,7 +58,7 @@ static bool is_ordinary(double x)
 	return fabs(x) > 0x1p-900 && fabs(x) < 0x1p900;
 }
 
-/* The rounding error of a sum of two numbers. */
+/* The part of a sum of two numbers that rounding removed. */
 static double sum_error(double x, double y, double sum)
 {
 	return fabs(x) < fabs(y) ? x - (sum - y) : y - (sum - x);

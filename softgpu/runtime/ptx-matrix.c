@@ -118,9 +118,7 @@ INLINE int32_t integer(unsigned element, uint32_t word, unsigned e)
 	}
 }
 
-/*
- * The row and the column where register r of A (of B, with `rows` its columns) begins; `step`: columns of a register.
- */
+/* The row and the column where register r of A (of B, with `rows` its columns) begins; `step`: columns of a register. */
 INLINE void place(unsigned rows, unsigned columns, unsigned step, unsigned r, unsigned *row, unsigned *column)
 {
 	unsigned blocks = columns / step;
@@ -483,7 +481,7 @@ void ptx_rt_mma(uint64_t operation, uint32_t flags, const void *a, const void *b
 
 /* ---- between memory and registers ---- */
 
-/* The place of an element of a tile: its line of memory, and its place in the line. */
+/* The position of a tile's element: its line of memory, and its place in the line. */
 INLINE void find_element(const struct ptx_tile *t, unsigned each, unsigned r, unsigned lane, unsigned e, unsigned *line,
 			 unsigned *at)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix fragments: the places of a matrix's elements in the registers of a warp. All mma shapes but one follow one
- * rule: a register of A holds, in lane l, neighbours of row l / 4 from column (l % 4) * elements on; registers count
- * rows by 8, then columns by 4 * elements, then rows by 16. B is the same with its columns for rows. A register of C is
- * for row l / 4, columns (l % 4) * 2 and the next, rows by 8, then columns by 8. wmma, whose layout PTX leaves open,
- * uses it.
+ * Matrix fragments: the layout of a matrix in the registers of a warp. All mma shapes but one follow one rule: a
+ * register of A holds, in lane l, neighbours of row l / 4 from column (l % 4) * elements on; registers count rows by 8,
+ * then columns by 4 * elements, then rows by 16. B is the same with its columns for rows. A register of C is for row l
+ * / 4, columns (l % 4) * 2 and the next, rows by 8, then columns by 8. wmma, whose layout PTX leaves open, uses the
+ * same.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_MATRIX_H
 #define VCUDA_BACKEND_CPU_PTX_MATRIX_H
@@ -55,7 +55,7 @@ struct ptx_mma {
 
 enum ptx_matrix_part { PTX_MATRIX_A, PTX_MATRIX_B, PTX_MATRIX_C };
 
-/* The matrix that wmma.load and wmma.store move. */
+/* A tile that wmma.load and wmma.store move. */
 struct ptx_tile {
 	uint8_t part, element, m, n;
 	uint16_t k;

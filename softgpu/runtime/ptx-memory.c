@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of blocks: an account for the whole process, and what one block needs of it. An OS thread keeps the memory
- * of its last blocks. A thread that runs no blocks loses it where another one wants it.
+ * The memory of blocks: an account for the whole process, and the needs of one block. An OS thread keeps the memory of
+ * its last blocks. A thread that runs no blocks loses its memory to one that needs it.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@ enum { IDLE, RUNS, EMPTIED };
 
 static uint64_t limit = DEFAULT_LIMIT;
 
-/* So much of what blocks use, and so much of what is reserved, is not charged. */
+/* This much of the used and this much of the reserved memory is not charged. */
 #define FREE_BYTES (32ull << 20)
 
 /* The account, with its lock. */
@@ -51,7 +51,7 @@ static uint64_t beyond(uint64_t bytes, uint64_t free)
 	return bytes > free ? bytes - free : 0;
 }
 
-/* With the account's lock held. False: there is not so much. */
+/* With the account's lock held. False: the charge was refused. */
 static bool settle_charge(void)
 {
 	uint64_t due = beyond(account.reserved, FREE_BYTES) + beyond(account.used, account.reserved + FREE_BYTES);
@@ -187,7 +187,7 @@ void ptx_unreserve_memory(uint64_t bytes)
 		empty_idle();
 }
 
-/* No other block will give back what this thread's next block needs. */
+/* Whether no other block would free the memory that this thread's next block needs. */
 static bool is_hopeless(const struct ptx_thread *t, const struct ptx_launch *launch)
 {
 	uint64_t others;
@@ -206,7 +206,7 @@ static bool take(struct ptx_thread *t, uint64_t bytes, uint64_t most)
 	return true;
 }
 
-/* Stacks have room for functions that few kernels call. The part that they do not use takes no memory. */
+/* Stacks have room for runtime functions that few kernels call. The unused part of a stack takes no memory. */
 static uint64_t stack_charge(size_t bytes)
 {
 	size_t unused = PTX_RUNTIME_STACK - PTX_RUNTIME_STACK_USED;
@@ -357,7 +357,10 @@ bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch 
 	return launch->serial && t->serial == launch->serial && t->full == full->code;
 }
 
-/* Blocks of other launches do not wait for what a cooperative launch has, which may wait for them. */
+/*
+ * The memory that a cooperative launch reserved counts extra: its blocks may wait for other launches, whose blocks must
+ * not wait for it.
+ */
 static uint64_t most(enum ptx_share share)
 {
 	uint64_t reserved;

@@ -6,27 +6,27 @@
 #include "runtime/ptx-run.h"
 
 /*
- * The text of one call goes out in pieces of a fixed size. Measured on an H200: a text of 200,000 bytes and a precision
- * of 99,999 are printed whole, a conversion that is not known is printed as it is.
+ * The output of one call is written in pieces of a fixed size. Measured on an H200: a text of 200,000 bytes and a
+ * precision of 99,999 are printed whole, and an unknown conversion is printed as it is.
  */
 #define PIECE 4096
 #define MOST_TEXT (1u << 20)
 #define MOST_FORMAT (64u << 10)
-/* The bytes of one conversion, with its end. */
+/* The longest conversion specification, with its end. */
 #define MOST_SPEC 48
-/* No double has more digits behind its point. Those beyond are zeroes. */
+/* No double has more digits behind its point. Further digits are zeroes. */
 #define MOST_DIGITS 1100
 
 struct printer {
 	struct ptx_context *ctx;
 	char piece[PIECE];
 	size_t length, total; /* of the piece, and of all of the call */
-	uint64_t arguments;   /* the address of the next one in device memory */
+	uint64_t arguments;   /* the address of the next one, in device memory */
 	uint32_t count;       /* of those taken */
 	bool ok;
 };
 
-/* A number that was printed without its width: the filling between its parts is added later. */
+/* A number printed without its width; the padding between its parts is added later. */
 struct number {
 	char text[MOST_DIGITS + 400];
 	size_t length;
@@ -52,7 +52,7 @@ static void flush(struct printer *p)
 	p->length = 0;
 }
 
-/* How much of `length` bytes fits into the piece at hand, and into what the call may print. */
+/* The part of `length` bytes that fits into the current piece, and into the call's limit. */
 static size_t room(struct printer *p, size_t length)
 {
 	if (p->length == PIECE)
@@ -185,7 +185,7 @@ static bool parse_conversion(struct printer *p, struct conversion *c, const char
 	return c->type && strchr("diouxXceEfFgGaAps", c->type);
 }
 
-/* Only what is known to be harmless reaches snprintf(). */
+/* Only known, harmless conversions reach snprintf(). */
 static void make_spec(const struct conversion *c, const char *length, char spec[16])
 {
 	snprintf(spec, 16, "%%%s%s%s%s%s%c", c->plus ? "+" : "", c->space ? " " : "", c->alternate ? "#" : "",
@@ -283,8 +283,8 @@ static void put_text(struct printer *p, const struct conversion *c, const char *
 }
 
 /*
- * How much of a text is read: no more than is printed of it. Where blanks come before it, its length says how many
- * there are, so that a width counts.
+ * The most bytes of a text that are read: no more than are printed. A right-aligned text is read up to its width, since
+ * its length decides the number of blanks.
  */
 static size_t text_limit(const struct printer *p, const struct conversion *c)
 {
@@ -339,7 +339,7 @@ static void convert(struct printer *p, const struct conversion *c)
 }
 
 /*
- * Prints a conversion, which begins with a %; returns its length in the format. The text is copied: other threads, and
+ * Prints a conversion, which begins with %; returns its length in the format. The text is copied: other threads, and
  * the program, may write to it meanwhile.
  */
 static size_t print_conversion(struct printer *p, const char *at, size_t length)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs blocks. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A
- * fault leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
+ * Runs blocks. Compiled code runs on fibers: one for all warps in turn where they never wait, else one per warp. A fault
+ * leaves the fiber where it is and goes back to the loop below, so nothing of the block runs on.
  *
  * A loop may wait for what a thread of another block does. Blocks start in increasing order, so one that waits for an
  * earlier block finds it done or running; but a barrier of the grid, or a lock that another block has, may need blocks
@@ -81,7 +81,7 @@ static uint64_t nanoseconds_of(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The time of day when a kernel first asks, and the time since then by a clock that is never set. */
+/* The time of day at a kernel's first query, plus the time since by the monotonic clock, which cannot be set. */
 uint64_t ptx_rt_nanoseconds(void)
 {
 	static uint64_t begin;
@@ -308,9 +308,9 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 
 /* ---- blocks that may wait for one another ---- */
 
-/* With nothing but looking again for so many turns, the OS thread lets others run. */
+/* After this many turns that only polled, the OS thread lets others run. */
 #define IDLE_TURNS 64
-/* After so long of that, blocks beyond this thread's share may be what is waited for. */
+/* After this long, the blocks may be waiting for blocks beyond this thread's share. */
 #define PATIENCE_NS 5000000u
 
 /*
@@ -327,8 +327,8 @@ struct residents {
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
 	uint64_t begin, next, end; /* blocks of the call; from `next` on they are to be begun */
-	uint32_t pack;       /* so many of them may stride side by side */
-	uint32_t companions; /* how many of them may begin beside those at hand */
+	uint32_t pack;       /* the most blocks that stride side by side */
+	uint32_t companions; /* the number of blocks that may begin beside the resident ones */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
 	uint64_t rest_ns; /* between two looks at blocks that wait; 0: none */
@@ -364,7 +364,7 @@ static bool begin_beside(struct residents *r, uint64_t index)
 	return t && begin_in(r, t, index);
 }
 
-/* One more block that is claimed has to run: without memory for it none is. */
+/* A claimed block must run: without memory for it none is claimed. */
 static bool claim_block(struct residents *r)
 {
 	struct ptx_thread *t = find_idle(r);
@@ -384,7 +384,7 @@ static bool cancelled(struct residents *r)
 	return false;
 }
 
-/* Then there is to be no next block of the call. */
+/* Whether the call has been cancelled, so that its next block does not begin. */
 static bool ends_here(struct residents *r)
 {
 	return r->next != r->begin && is_cancelled(&r->first->ctx) && !cancelled(r);
@@ -525,7 +525,7 @@ bool ptx_binary_waits(const struct ptx_binary *binary)
 	return binary->waits;
 }
 
-/* How many blocks may stride side by side: what is their own is to stay in the first cache. */
+/* The number of blocks that may stride side by side: their own memory should stay in the first-level cache. */
 static uint32_t pack_size(const struct ptx_launch *launch)
 {
 	const struct ptx_binary *b = launch->binary;

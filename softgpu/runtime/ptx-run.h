@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Declarations that compiled code and the functions that it calls share. Compiled code reads struct ptx_context by
- * offset.
- */
+/* Shared by compiled code and the functions that it calls. Compiled code reads struct ptx_context by offset. */
 #ifndef VCUDA_BACKEND_CPU_PTX_RUN_H
 #define VCUDA_BACKEND_CPU_PTX_RUN_H
 
@@ -83,9 +80,7 @@ enum ptx_leave { PTX_LEAVE_DONE, PTX_LEAVE_OTHER };
  */
 typedef uint32_t (*ptx_code)(struct ptx_context *ctx, uint32_t thread, struct ptx_frame *frame);
 
-/*
- * For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB.
- */
+/* For the functions that compiled code calls, a part of each stack. Device printf needs the most of them, below 32 KiB. */
 #define PTX_RUNTIME_STACK (128ull << 10)
 #define PTX_RUNTIME_STACK_USED (32ull << 10)
 
@@ -94,7 +89,7 @@ struct ptx_machine_code {
 	ptx_code code;
 	uint64_t stack;
 	bool quick;
-	/* of quick code, atomic: how long it has run, and how long it runs until better code is asked for */
+	/* Quick code only, atomic: its run time so far, and the run time after which better code is requested */
 	uint64_t ran_ns, worth_ns;
 	bool hot; /* atomic: better code was asked for */
 	struct ptx_machine_code *older; /* blocks may still run it */
@@ -132,7 +127,7 @@ struct ptx_binary {
 	uint64_t static_shared, local_stride;
 	bool fibers;     /* warps wait for one another: each needs a stack */
 	bool warp_loop;     /* whole warps take turns in the full version by themselves */
-	bool waits;      /* a loop may wait for what other threads do */
+	bool waits;      /* a loop may wait for other threads */
 	bool strides;    /* a loop may stride through memory, and blocks say nothing to one another */
 };
 
@@ -149,7 +144,7 @@ static inline uint32_t ptx_line_of(const struct ptx_binary *binary, uint32_t lin
 	return line ? binary->line + line - 1 : 0;
 }
 
-/* Sets the fields of a fault's report. site: NULL, or the instruction's. */
+/* Fills in a fault's report. site: NULL, or the instruction's. */
 void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,
 			uint64_t address, uint64_t bytes, uint32_t thread, struct ptx_fault *fault);
 /*
@@ -167,7 +162,7 @@ uint8_t *ptx_check_span(struct ptx_context *ctx, uint32_t site, uint64_t address
 /* The first `limit` bytes, at most, of a NUL-terminated string; NULL if these run out of readable memory. */
 const char *ptx_check_string(struct ptx_context *ctx, uint64_t address, size_t limit, size_t *length);
 
-/* A launch begins: what ranges are known by then. */
+/* Called when a launch begins: looks up the ranges that are known by then. */
 void ptx_check_provenances(struct ptx_context *ctx);
 
 bool ptx_check_bytes(struct ptx_context *ctx, uint64_t address, size_t bytes);
@@ -182,12 +177,12 @@ void ptx_rt_store(struct ptx_context *ctx, uint32_t site, uint32_t mask, const u
 		  uint32_t thread);
 void ptx_rt_atom(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses, const uint64_t *data,
 		 uint64_t *old, uint32_t thread);
-/* Does the site's operation at one place that was checked. ftz: an addition of f32 takes subnormals for 0. */
+/* Applies the site's operation at one checked place. ftz: an addition of f32 takes subnormals for 0. */
 void ptx_atom_apply(const struct ptx_site *site, uint8_t *at, bool ftz, uint64_t operand);
 /* One element of vectors. */
 void ptx_rt_atom_part(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
 		      const uint64_t *data, uint64_t *old, uint32_t thread, uint32_t part);
-/* The same with 128 bits: lists of lower halves and of upper ones follow one another. */
+/* The atomic of 128 bits: in each list all lower halves come first, then the upper ones. */
 void ptx_rt_atom_wide(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *addresses,
 		      const uint64_t *data, uint64_t *old, uint32_t thread);
 /* An id that no program can name */

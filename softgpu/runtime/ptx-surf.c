@@ -85,7 +85,7 @@ static void load(const struct ptx_tex_call *call, const struct ptx_texture *s)
 	}
 }
 
-/* The operand of a store or reduction, behind the coordinates. */
+/* The operand of a store or reduction, which follows the coordinates. */
 static uint64_t source(const struct ptx_tex_call *call, unsigned n, uint32_t lane)
 {
 	const uint32_t *from = call->data + ptx_geometry_coords(call->op->geometry) * 32ul;

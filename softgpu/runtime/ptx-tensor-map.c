@@ -3,7 +3,7 @@
 
 #include "runtime/ptx-tensor-map.h"
 
-/* A mark that bytes which happen to be somewhere do not have. A program may set it: the mark is no secret. */
+/* A mark that arbitrary memory does not contain by chance. A program may set it: the mark is not a secret. */
 #define SEAL 0x7663756461746d61ull
 
 static const struct {
@@ -32,7 +32,7 @@ unsigned ptx_tensor_span(unsigned swizzle)
 	return 16u << swizzle;
 }
 
-/* There are base pixels, and the numbers that say where have as many bits as CUDA says. */
+/* Whether the map has base pixels, with limits in the number of bits that CUDA allows. */
 static bool has_pixels(const struct ptx_tensor_map *map)
 {
 	static const int ends[PTX_TENSOR_RANK + 1] = {[3] = 1 << 15, [4] = 1 << 7, [5] = 1 << 4};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tensor map: the place of a tensor in global memory, and how a kernel's copies take boxes of it. The device layer
- * makes them; programs carry them about as 128 bytes that mean nothing to them and give them to kernels, which may pass
- * anything. So each has a seal, each user checks a copy of its own, and no number is trusted.
- * Dimension 0 is the one whose elements are neighbours.
+ * A tensor map: the place and layout of a tensor in global memory, and the boxes that a kernel's copies take of it. The
+ * device layer makes the maps. For programs a map is 128 opaque bytes, and a program may pass any bytes to a kernel. So
+ * each map has a seal, its user checks a private copy of it, and no field is trusted. Dimension 0 is the one whose
+ * elements are neighbours.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
 #define VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PTX_TENSOR_RANK 5
-#define PTX_TENSOR_ALIGN 16 /* of the tensor and of its strides, and what a box is wide a multiple of */
+#define PTX_TENSOR_ALIGN 16 /* alignment of the tensor and of its strides; a box's width is a multiple */
 #define PTX_TENSOR_MAP_ALIGN 64
 #define PTX_TENSOR_BOX 256 /* elements in each dimension, at most */
 #define PTX_TENSOR_STEP 8
@@ -36,7 +36,7 @@ enum ptx_tensor_type {
 	PTX_TENSOR_TYPE_COUNT
 };
 
-/* The bytes of shared memory within which chunks of 16 change places; CUDA's numbers. */
+/* Bytes of shared memory within which chunks of 16 bytes are permuted; CUDA's numbers. */
 enum ptx_tensor_swizzle {
 	PTX_TENSOR_SWIZZLE_NONE,
 	PTX_TENSOR_SWIZZLE_32,
@@ -45,7 +45,7 @@ enum ptx_tensor_swizzle {
 	PTX_TENSOR_SWIZZLE_COUNT
 };
 
-/* The filling of an H100 for elements outside, of whatever type: a NaN, which fma.oob takes for nothing. */
+/* An H100 fills elements outside of a tensor with this NaN, for every type; fma.oob treats it as absent. */
 #define PTX_TENSOR_NAN_16 0x7ff7
 
 #define PTX_TENSOR_PIXELS 1024 /* of a box of images, at most */
@@ -62,7 +62,7 @@ struct ptx_tensor_map {
 	bool images; /* for im2col: dimension 0 are channels, the last one images, and those between are an image's */
 	uint8_t unused;
 	uint16_t pixels; /* of such a box, which spans box[0] channels of each */
-	/* where base pixels lie: not before the first pixel plus `lower`, nor behind the last one plus `upper` */
+	/* limits of base pixels: from the first pixel plus `lower` to the last one plus `upper` */
 	int16_t lower[PTX_TENSOR_RANK - 2], upper[PTX_TENSOR_RANK - 2];
 	uint8_t reserved[24];
 };
@@ -95,9 +95,9 @@ void ptx_tensor_map_replace(struct ptx_tensor_map *map, enum ptx_tensor_field fi
 /* Whether copies can be made by it; a map that is being put together has no seal to look at. */
 bool ptx_tensor_map_valid(const struct ptx_tensor_map *map);
 void ptx_tensor_map_seal(struct ptx_tensor_map *map);
-/* Whether the map was sealed, and not changed since. */
+/* Whether the map was sealed and is unchanged since. */
 bool ptx_tensor_map_sealed(const struct ptx_tensor_map *map);
-/* All zeroes, which kernels begin with that make a map of their own. */
+/* Whether the map is all zeroes, as kernels start to make a map of their own. */
 bool ptx_tensor_map_empty(const struct ptx_tensor_map *map);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of boxes of tensors, done at once like the other bulk copies. The map comes from the program's memory: it is
- * copied before it is looked at, so that no other thread changes it in between, and its addresses are checked like
- * any other, row by row.
+ * Copies of boxes of tensors, done at once like the other bulk copies. The map comes from the program's memory. It is
+ * copied before it is checked, so that the program cannot change it in between. Its addresses are checked like any
+ * other, row by row.
  */
 #include <string.h>
 
@@ -103,7 +103,7 @@ static void go_on(struct box *b)
 	}
 }
 
-/* All of the box in shared memory, with what chunks change places with. */
+/* All of the box in shared memory, and the permutation of its chunks. */
 static void find_shared(struct box *b, uint64_t address, bool write)
 {
 	ptx_shared_bytes(b->ctx, b->number, address, b->pitch * b->rows, SHARED_ALIGN, write, b->thread);
@@ -130,7 +130,7 @@ static void get_row(const struct box *b, uint64_t row, uint8_t *to)
 		memcpy(to + n, chunk(b, row * b->pitch + n), CHUNK);
 }
 
-/* Where the row at hand is in the tensor; a sum that no address can have fails the check. */
+/* The place of the current row in the tensor. An overflowing sum gives an address that no kernel may access. */
 static struct part find_part(const struct box *b)
 {
 	unsigned __int128 address = b->map.address;
@@ -160,7 +160,7 @@ static uint8_t *reach(const struct box *b, const struct part *part)
 	return ptx_check_span(b->ctx, b->number, part->address, part->count * b->element, 1, b->thread);
 }
 
-/* Rounds to nearest even. All NaNs become the same one. */
+/* Rounds to nearest even. All NaNs become the same. */
 static uint32_t as_tf32(uint32_t bits)
 {
 	if ((bits & 0x7fffffff) > 0x7f800000)
@@ -213,8 +213,10 @@ void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t number, uint32_t mask,
 	}
 }
 
-/* Elements behind a tensor's end are left out, but an H100 stores nothing before its beginning, nor by a map of images
- * whose base pixels may lie outside of the image. */
+/*
+ * Elements behind a tensor's end are left out. An H100 stores nothing before its beginning, and nothing by a map of
+ * images whose base pixels may be outside of the image.
+ */
 static void check_target(const struct box *b)
 {
 	for (unsigned d = 0; d < b->map.rank; d++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fetches that programs use most, four lanes at a time and with the format compiled in: two or three float
- * coordinates, one level, no offsets. They give what ptx-tex.c's general way gives, bit for bit. Lanes that are not
- * asked for are worked out like the others, since any coordinates lead to a texel, and dropped.
+ * coordinates, one level, no offsets. The results equal those of ptx-tex.c bit for bit. Unrequested lanes are computed
+ * like the others, since any coordinates lead to a texel, and dropped.
  */
 #include "runtime/ptx-texel.h"
 
@@ -36,7 +36,7 @@ INLINE bool any(wide_int which)
 	return halves[0] | halves[1];
 }
 
-/* The floor of numbers that a 32-bit integer can hold. */
+/* For numbers that a 32-bit integer can hold. */
 INLINE wide_int floor_int(wide_float x)
 {
 	wide_int whole = __builtin_convertvector(x, wide_int);
@@ -120,7 +120,7 @@ INLINE void find(const uint32_t *coords, const struct ptx_texture *t, uint32_t n
 	}
 }
 
-/* For all lanes, those that are not asked for too. Not inlined: each format would have copies of them. */
+/* For all lanes, unrequested ones too. Not inlined: each format would have its own copy. */
 static __attribute__((noinline)) void find_texel(const uint32_t *coords, const struct ptx_texture *t, uint32_t n,
 						 unsigned mode, struct wide_axis *to)
 {
@@ -181,7 +181,7 @@ INLINE void filter(const struct ptx_texture *t, unsigned dims, const struct wide
 		read_texels(t, dims, at, texels, decode, texel_bytes);
 #pragma GCC unroll 4
 		for (unsigned c = 0; c < 4; c++) {
-			/* so that an infinity next door does no harm */
+			/* so that an infinity in a neighbouring texel does no harm */
 			wide_float part = (wide_float)((wide_int)(weight * texels[c]) & (weight != 0));
 
 			if (corner == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture fetches for the lanes of a warp. A coordinate becomes one texel's index on each axis, or two and a weight of
- * 8 bits of fraction, which may be 1; the addressing mode is applied to the indices. For all coordinates, only texels
+ * 8 bits of fraction, which may be 1; the addressing mode is applied to the indices. For any coordinates, only texels
  * of the texture are read. Anisotropic filtering and the bits that choose how fast to filter have no effect.
  */
 #include <math.h>
@@ -121,7 +121,7 @@ INLINE void filter(const struct ptx_texture *t, const struct ptx_level *l, const
 			if (d < dims)
 				weight *= second ? a[d].weight : 1 - a[d].weight;
 		}
-		/* so that an infinity next door does no harm */
+		/* so that an infinity in a neighbouring texel does no harm */
 		if (weight == 0)
 			continue;
 		read_texel(t, l, at[0], at[1], at[2], &texel, decode);
@@ -370,7 +370,7 @@ bool ptx_texture_prepare(struct ptx_texture *t)
 	t->decode = ptx_decode_find(t->format, t->channels, conversion);
 	t->fetch_2d = ptx_fetch_find(t, conversion, 2);
 	t->fetch_3d = ptx_fetch_find(t, conversion, 3);
-	/* what a format lacks is lacking in the border as well */
+	/* the border lacks the channels that the format lacks */
 	for (unsigned c = t->channels; c < 4; c++)
 		if (t->as_float)
 			t->border.f[c] = c == 3;

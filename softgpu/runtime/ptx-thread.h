@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state that an OS thread keeps to run blocks: for each block at hand, stacks for the warps, shared and local
- * memory, and the state. Mostly there is one; blocks that may wait for one another are at hand together (see
- * ptx-run.c). A warp's stack is used by its own OS thread only.
+ * The state that an OS thread keeps to run blocks: for each resident block, stacks for the warps, shared and local
+ * memory, and the block's state. Mostly there is one block; blocks that may wait for one another are resident together
+ * (see ptx-run.c). Only its own OS thread uses a warp's stack.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_THREAD_H
 #define VCUDA_BACKEND_CPU_PTX_THREAD_H
@@ -13,8 +13,8 @@
 #define PTX_BARRIERS 17 /* 16 that programs name, and one of the cluster */
 
 /*
- * Between two versions of the kernel all that a warp knows is here and in its frame, so that it can go on on another
- * stack: how much the masked version needs is known only once it has been compiled.
+ * Between two versions of the kernel all state of a warp is here and in its frame, so that the warp can go on on
+ * another stack. The stack that the masked version needs is known only once that version has been compiled.
  */
 struct ptx_warp {
 	void *sp;
@@ -34,7 +34,7 @@ struct ptx_warp {
 /* One phase of a barrier. */
 struct ptx_barrier {
 	uint32_t arrived, expected; /* threads */
-	uint32_t full_warps;        /* whose live lanes have all arrived */
+	uint32_t full_warps;        /* warps whose live lanes have all arrived */
 	uint32_t kind, count;
 	bool all, any;
 };
@@ -48,7 +48,7 @@ struct ptx_thread {
 	uint32_t warp_count, live_warps, current;
 	uint32_t ready;                  /* warps, as bits, that can run */
 	uint32_t together[PTX_BARRIERS]; /* warps that wait there as a whole, with nothing of them anywhere else */
-	uint32_t arrived;                /* barriers, as bits, at which a warp has arrived in this phase */
+	uint32_t arrived;                /* barriers, as bits, with an arrival in this phase */
 	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
 	ptx_code full; /* for the block at hand */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
@@ -57,14 +57,14 @@ struct ptx_thread {
 	bool busy;  /* with a block */
 	bool companions; /* other blocks stride through memory beside this one, or may yet */
 	bool strides;    /* and it does: its last warp has given them a turn */
-	bool moved; /* a warp did something else than to look again at what it waits for */
+	bool moved; /* a warp did something else than poll for the value that it waits for */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
 	void *dropped; /* where dropped accesses go: ptx-stray.c */
 	size_t shared_room, local_room, cache_room, frames_room, dropped_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
-	uint64_t charged;  /* bytes: what the account of ptx-memory.c has of it */
-	/* in the first of an OS thread: the next OS thread's, and whether it runs blocks */
+	uint64_t charged;  /* bytes that ptx-memory.c has charged for it */
+	/* Only in the first of an OS thread: the first of the next OS thread, and whether it runs blocks. */
 	struct ptx_thread *other;
 	int state; /* atomic */
 };
@@ -85,8 +85,10 @@ struct ptx_thread *ptx_thread_next(struct ptx_thread *t);
 void ptx_thread_resume(struct ptx_thread *t); /* from the scheduler to the current warp */
 void ptx_thread_yield(struct ptx_thread *t); /* from a warp to another, or back to the scheduler */
 
-/* The stack that runs now in place of the current warp, and where that warp's stack pointer is saved. to NULL: the warp
- * goes on itself. */
+/*
+ * The stack to run in place of the current warp's, and where to save the current stack pointer. to NULL: the current
+ * warp goes on.
+ */
 struct ptx_next {
 	void *to, **from;
 };
@@ -113,8 +115,10 @@ static inline void ptx_thread_exit(struct ptx_thread *t)
 	__builtin_unreachable();
 }
 
-/* The first parts of ptx_rt_sync() and ptx_rt_turn(), before the switch. *value: the result of the former, at first all
- * lanes. */
+/*
+ * The part of ptx_rt_sync() and ptx_rt_turn() before the switch. *value: the result of ptx_rt_sync(), at first all
+ * lanes.
+ */
 struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t id, uint32_t lanes, uint32_t live,
 			      uint64_t *value);
 struct ptx_next ptx_turn_next(struct ptx_context *ctx, uint64_t last);
@@ -136,7 +140,7 @@ bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch 
 
 enum ptx_provided {
 	PTX_PROVIDED,
-	PTX_NOT_NOW, /* other blocks have what it needs */
+	PTX_NOT_NOW, /* other blocks hold the memory that it needs */
 	PTX_TOO_MUCH,
 };
 
@@ -157,7 +161,7 @@ void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);
 /* Memory of `t` has been unmapped. */
 void ptx_memory_settle(struct ptx_thread *t);
-/* Gives back what the calling OS thread, whose first one is `t`, does not use, or else waits a moment for others. */
+/* Frees unused memory of the calling OS thread, whose first one is `t`, or else waits a moment for others. */
 void ptx_memory_wait(struct ptx_thread *t);
 /* Whether an OS thread waits. */
 bool ptx_memory_wanted(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the software GPU have in common: a device, and kernels that do little. */
+/* Shared by the tests of the software GPU: a device, and small kernels. */
 #ifndef VCUDA_BACKEND_CPU_TEST_H
 #define VCUDA_BACKEND_CPU_TEST_H
 

@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-/* What the compiler keeps itself. */
+/* An entry that the compiler itself writes. */
 size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 {
 	void *facts;

@@ -98,7 +98,7 @@ size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 	memcpy(a.head.ar_size, size, strlen(size));
 	memcpy(a.head.ar_fmag, ARFMAG, sizeof(a.head.ar_fmag));
 	memcpy(buffer, &a, sizeof(a));
-	/* What is fuzzed must get as far as a good file does. */
+	/* The fuzzer's target must accept a good file. */
 	LLVMFuzzerTestOneInput(buffer, sizeof(a));
 	if (taken != 2 * sizeof(a.object.code))
 		abort();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostile PTX: parsed, compiled, and its kernels run on memory between guards. Whatever a kernel does, its context ends
- * with an error that CUDA has for it, memory of another context stays as it was, and a good kernel runs well after it.
+ * Hostile PTX: parsed, compiled, and its kernels run on memory between guards. For any kernel, its context ends with
+ * one of CUDA's errors, memory of another context stays as it was, and a good kernel runs well after it.
  */
 #include <stdio.h>
 #include <stdlib.h>

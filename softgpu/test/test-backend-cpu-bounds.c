@@ -107,7 +107,7 @@ static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n" KERN
 							   "	mov.u64 %rd2, own;\n	add.u64 %rd2, %rd2, %rd1;\n"
 							   "	st.local.u32 [%rd2], %r4;\nOUT:\n");
 
-/* Those that load come first: they are to find memory that nothing has stored to. */
+/* The loads come first, so that nothing has stored to their memory yet. */
 static const char *const kinds[] = {"ld_one",    "ld_byte",   "ld_v4",       "ld_generic", "ld_all",
 				    "ld_warp",   "ld_gather", "cp_async",    "bulk_in",    "st_one",
 				    "st_byte",   "st_v4",     "st_volatile", "st_all",     "st_warp",
@@ -200,7 +200,7 @@ static bool judge(const char *kernel, int64_t offset, bool passes, CUresult resu
 	bool ok = result == expected && strstr(r->log, wanted) && strstr(r->log, kernel) &&
 		  (mode == CHECK || lines(r->log, "vcuda-cpu: ") == 1); /* a sanitizer has lines of its own */
 
-	/* memory that nobody had is 0, and so is what a checked access gives */
+	/* unused memory is 0, and a checked access also gives 0 */
 	if (ok && loads && result == CUDA_SUCCESS && r->told)
 		ok = false;
 	if (!ok)

@@ -77,7 +77,7 @@ static void test_long(void **state)
 	assert_int_equal(largest_of(200, 2, 64, 100), 2);
 }
 
-/* Towards the end pieces become smaller than what was asked for: whoever has the last one is waited for. */
+/* Towards the end pieces become smaller than the requested size: the operation waits for its last piece. */
 static void test_end(void **state)
 {
 	unsigned int threads = softgpu_device()->threads;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels do wrong on the software GPU: the error at the next synchronisation, the line in the log, a context that
- * stays failed, and the next context, which works. That is with VCUDA_CPU_BOUNDS=exact. With the argument `pages`: what
- * is in bounds by default. With `check`: accesses that are reported and dropped.
+ * Faults of kernels on the software GPU: the error at the next synchronisation, the line in the log, a context that
+ * stays failed, and a working next context. That is with VCUDA_CPU_BOUNDS=exact. With the argument `pages`: the default
+ * bounds. With `check`: accesses that are reported and dropped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,7 +189,7 @@ static CUresult run(struct run *r, const char *kernel)
 	return result;
 }
 
-/* What the log says since the last call. */
+/* The text of the log since the last call. */
 static const char *log_text(void)
 {
 	static char text[4096];
@@ -201,7 +201,7 @@ static const char *log_text(void)
 	return text;
 }
 
-/* Of the first instruction of the kernel that reads so. */
+/* The line of the kernel's first instruction that has this text. */
 static int line_of(const char *kernel, const char *instruction)
 {
 	char entry[64];
@@ -275,7 +275,7 @@ static void begin_tensor(struct run *r)
 	assert_int_equal(cuda->cuMemcpyHtoD_v2(r->memory + sizeof(map), &map, sizeof(map)), CUDA_SUCCESS);
 }
 
-/* What is wrong with a box whose map is right. */
+/* Faults of a box whose map is valid. */
 static void tensor_places(void **state)
 {
 	static const struct fault wrong[] = {
@@ -338,7 +338,7 @@ static void host_memory(void **state)
 	free(mine);
 }
 
-/* What assert() says, with all that it was given. */
+/* The output of assert(), with all its arguments. */
 static void assertion(void **state)
 {
 	char text[256];
@@ -412,7 +412,7 @@ static void freed_checked(void **state)
 	assert_int_equal(cuda->cuCtxDestroy_v2(r.context), CUDA_SUCCESS);
 }
 
-/* Accesses are reported as without the check, and the kernel goes on. What else goes wrong ends it as ever. */
+/* Accesses are reported as without the check, and the kernel goes on. Other faults end the kernel as always. */
 static void each_checked(void **state)
 {
 	struct run r;

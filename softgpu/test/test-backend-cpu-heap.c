@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels' malloc() and free() give, and the limit of the memory that they share. */
+/* The results of malloc() and free() in kernels, and the limit of their shared heap. */
 #include "softgpu/test/backend-cpu-test.h"
 
 #include <string.h>

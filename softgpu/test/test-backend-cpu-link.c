@@ -44,7 +44,7 @@ static CUresult add_text(void *link, const char *text)
 	return add(link, CU_JIT_INPUT_PTX, text, strlen(text), "text");
 }
 
-/* What the guest hands over to be loaded: what is in the outer container. */
+/* Loads as the guest does: it passes the contents of the outer container. */
 static CUmodule load_linked(void *link)
 {
 	CUmodule module;
@@ -100,7 +100,7 @@ static void test_parts(void **state)
 	assert_int_equal(add_text(link, uses), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* What only all parts together have wrong. */
+/* Errors that only the whole of all parts has. */
 static void test_whole(void **state)
 {
 	char errors[200], *image;

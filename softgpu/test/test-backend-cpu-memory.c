@@ -130,7 +130,7 @@ static void test_host_memory(void **state)
 	assert_int_equal(cuda->cuMemsetD32_v2(device + 4096, 5, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuMemHostUnregister(p), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-	/* What is read-only to kernels faults. */
+	/* A store to memory that is read-only to kernels faults. */
 	assert_int_equal(launch_store(store, NULL, device + 4096, 1), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	munmap(p, 8192);
@@ -178,7 +178,7 @@ static void test_use_after_free(void **state)
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* What blocks side by side use of three large arrays lies in different places of a cache of 128 KiB a way. */
+/* Parts of three large arrays that blocks side by side use are in different places of a cache of 128 KiB a way. */
 static void test_apart(void **state)
 {
 	CUdeviceptr p[3];
@@ -300,7 +300,7 @@ static CUdeviceptr map_memory(void)
 	return p;
 }
 
-/* A place of guest memory in a reservation: taken until nothing of the guest's lies there. */
+/* A place of guest memory in a reservation: it stays taken until it holds no guest memory. */
 static void test_host_place(void **state)
 {
 	const size_t granule = 2 << 20;
@@ -410,7 +410,7 @@ static void test_release_without_room(void **state)
 	close(fd);
 }
 
-/* What other processes may open stays. */
+/* Memory that other processes may open stays. */
 static void test_release_of_shared_memory(void **state)
 {
 	CUdeviceptr large = alloc(1 << 20), small = alloc(100);

@@ -131,7 +131,9 @@ static void test_linked_images(void **state)
 
 #define TEXT_FOR(target) ".version 8.8\n.target " target "\n.address_size 64\n.visible .global .u32 it;\n"
 
-/* Machine code and PTX in one container: PTX for a newer device stands in for code that this one (12.0) would run. */
+/*
+ * Machine code and PTX in one container: code that this device (12.0) would run is replaced by PTX for a newer device.
+ */
 static void test_code_beside_ptx(void **state)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX that is refused when it is loaded: the code, and the line and the reason in the log, from each call that loads. It
- * stands in a kernel that nothing launches, behind one that is right.
+ * PTX that is refused when it is loaded: the code, and the line and the reason in the log, from each call that loads.
+ * The wrong instruction is in a kernel that is never launched, behind a correct kernel.
  */
 #include "softgpu/test/backend-cpu-test.h"
 
@@ -114,7 +114,7 @@ static void refused_by_the_linker(void **state)
 	}
 }
 
-/* What a device of 12.0 takes. */
+/* Targets that a device of 12.0 accepts. */
 static void taken_at_load(void **state)
 {
 	static const char *const targets[] = {"sm_50", "sm_90", "sm_100", "sm_101", "sm_110", "sm_120", "sm_120a", "sm_120f"};

@@ -38,7 +38,7 @@ struct reply {
 static int to_peer;
 static pid_t peer_pid;
 
-/* A connection to whoever offers that, on which nothing is said. */
+/* A silent connection to the process that offers the handle. */
 static int connect_to(const struct vcuda_share_handle *handle)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -138,7 +138,10 @@ static CUresult open_memory(const struct vcuda_share_handle *offered, CUdevicept
 	return cuda->cuIpcOpenMemHandle_v2(p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 }
 
-/* What another process made counts here as well, once however often it is opened, until the last is closed. */
+/*
+ * Memory of another process counts here as well: once, however often it is opened, until it is closed for the last
+ * time.
+ */
 static void test_opened_memory_counts(void **state)
 {
 	struct vcuda_share_handle first = offer(VCUDA_SHARE_MEMORY, 40 * MIB), second = offer(VCUDA_SHARE_MEMORY, 40 * MIB);
@@ -244,9 +247,9 @@ static void set_descriptor_limit(rlim_t n)
 }
 
 /*
- * Who asks is told so, and once there are descriptors again all is as before. The first test: what the listener opens
- * then lies in order, its reserve before the number that it takes for who asks. A connection is open under that number
- * when it is put out of reach.
+ * Without descriptors a request fails with an error, and works again once there are some. This is the first test, so
+ * that the listener's descriptors are in order. Its reserve comes before the number that it takes for a client. A
+ * connection has that number when the limit makes it unusable.
  */
 static void test_no_descriptors(void **state)
 {
@@ -335,7 +338,7 @@ static int connect_as_other(const struct vcuda_share_handle *handle)
 	return poll(&p, 1, 3000) == 1 && p.revents & POLLHUP ? 0 : 1;
 }
 
-/* They have none of the places of those who may ask. */
+/* Other users take none of the places of permitted clients. */
 static void test_other_users(void **state)
 {
 	CUipcMemHandle offered;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program ends while kernels, or calls of its other threads, use it. */
+/* Objects that a program destroys while kernels, or calls of its other threads, use them. */
 #include "softgpu/test/backend-cpu-test.h"
 
 #include <pthread.h>

@@ -129,7 +129,7 @@ static uint32_t batches_now(void)
 	return __atomic_load_n(&batches, __ATOMIC_RELAXED);
 }
 
-/* What is queued behind a wait is bounded: who submits more goes on when there is room, or the context ends. */
+/* The queue behind a wait is bounded: a further submission blocks until there is room or the context ends. */
 static void test_full(void **state)
 {
 	for (int ends = 0; ends < 2; ends++) {
@@ -168,7 +168,7 @@ static void test_full(void **state)
 	}
 }
 
-/* A context ends although a stream of it waits for ever; what stands behind the wait is not done. */
+/* A context ends although a stream of it waits for ever; the work behind the wait is not done. */
 static void test_end(void **state)
 {
 	CUcontext first, second;
@@ -193,7 +193,7 @@ static void test_end(void **state)
 	assert_int_equal(cuda->cuCtxDestroy_v2(first), CUDA_SUCCESS);
 }
 
-/* What is waited for comes from the context itself: its end waits for all of it. */
+/* A stream of the context itself writes the awaited value: the context's end waits for that chain. */
 static void test_end_of_chain(void **state)
 {
 	const size_t bytes = 8 << 20;

@@ -86,7 +86,7 @@ static int attribute(CUdevice_attribute which)
 	return value;
 }
 
-/* What the device says fits together, and a cooperative launch of just as many blocks as it says is one that ends. */
+/* The reported attributes are consistent, and a cooperative launch of the largest reported size ends. */
 static void test_cooperative(void **state)
 {
 	static const char text[] =

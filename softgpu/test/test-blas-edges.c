@@ -110,7 +110,7 @@ static void draw(const struct vcuda_blas_family *f, uint64_t *words)
 	static const uint64_t types[] = {VCUDA_BLAS_R_32F, VCUDA_BLAS_R_64F, VCUDA_BLAS_R_16F,  VCUDA_BLAS_R_8I,
 					 VCUDA_BLAS_C_32F, VCUDA_BLAS_C_64F, VCUDA_BLAS_R_16BF, VCUDA_BLAS_R_32I};
 	static const unsigned int sizes[] = {2, 3, 6, 70};
-	/* Of a product two types, or one, and its type of computation. */
+	/* For a product: one or two types of its matrices, and its type of computation. */
 	uint64_t type = types[random_bits() % 8];
 	const uint64_t numbers[] = {random_bits() % 2, type, random_bits() % 2 ? type : types[random_bits() % 8],
 				    64 + random_bits() % 10};

@@ -110,7 +110,7 @@ static const struct load loads[] = {
 	{16, 32, 3000}, {16, 32, 5001}, {32, 96, 12345}, {32, 96, 16384}, {64, 256, 49152},
 };
 
-/* What NVIDIA's calculator says (CUDA 13.0), recorded by `test-limits --record`. */
+/* The results of NVIDIA's calculator (CUDA 13.0), recorded by `test-limits --record`. */
 static const struct recorded {
 	unsigned int capability;
 	int blocks[COUNT(loads)];
@@ -255,7 +255,7 @@ static int calculate(const struct load *load)
 	return r.activeBlocksPerMultiprocessor;
 }
 
-/* It knows no later ones, and none that no GPU has. */
+/* The calculator knows no later capabilities, and none without a GPU. */
 static bool is_known(void)
 {
 	return softgpu_architecture(capability) && capability <= __CUDA_OCC_MAJOR__ * 10 + __CUDA_OCC_MINOR__;

@@ -86,7 +86,7 @@ static CUresult take(void *to, const void *container, size_t bytes)
 
 	assert_ptr_equal(to, taken);
 	assert_int_equal(bytes, sizeof(c));
-	/* In an archive it lies anywhere. */
+	/* In an archive the container may be unaligned. */
 	memcpy(&c, container, sizeof(c));
 	strcat(taken, c.text);
 	return answer;

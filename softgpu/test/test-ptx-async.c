@@ -150,7 +150,7 @@ static void clusters(void **state)
 #define AWAIT                                                                                                          \
 	"$again:\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [bar], 0;\n@!%p2 bra $again;\nbar.sync 0;\n"
 
-/* What stands in shared memory goes into target, in 64 threads' 1024 bytes at once. */
+/* Reduces shared memory into target: 1024 bytes of 64 threads at once. */
 static void reduce_out(const char *operation, uint32_t before, uint32_t (*want)(uint32_t, uint32_t))
 {
 	static char body[4096];
@@ -225,7 +225,7 @@ static void to_blocks(void **state)
 	struct ptx_fault fault;
 
 	(void)state;
-	/* what only other blocks are to get does not come here, and nobody hears of it */
+	/* a copy to other blocks only does not arrive here, and signals no barrier */
 	run(PREPARE EXPECT("16") "st.shared.v4.b32 [%r2], {0, 0, 0, 0};\nbar.sync 0;\nsetp.gt.u32 %p3, %r1, 1;\n@%p3 bra $wait;\n"
 		    "mov.u16 %h1, 6;\nsetp.eq.u32 %p3, %r1, 1;\n@%p3 mov.u16 %h1, 3;\n"
 		    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%l4], 16, [bar], %h1;\n"

@@ -356,7 +356,9 @@ static void side_waits(void **state)
 		assert_int_equal(flags[b], 1);
 }
 
-/* What other blocks may notice keeps them in order. A loop that reads something else each round is no reason to. */
+/*
+ * Accesses that other blocks may notice stay in order. A loop that reads other memory in each round is no such access.
+ */
 static void side_signals(void **state)
 {
 	static const char *const texts[] = {

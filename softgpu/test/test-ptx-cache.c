@@ -103,7 +103,7 @@ static void kernels(void **state)
 	unsetenv("VCUDA_CACHE");
 }
 
-/* Whatever decides about the code is in the key. */
+/* Each input that decides about the code is in the key. */
 static void keys(void **state)
 {
 	struct ptx_version versions[] = {{0},
@@ -221,7 +221,7 @@ static void content_of(const char *const part[PARTS], struct vcuda_cache_key *ke
 	ptx_module_destroy(m);
 }
 
-/* What a kernel's code depends on is in its key, and the rest of its module is not. */
+/* The inputs of a kernel's code are in its key; the rest of its module is not. */
 static void contents(void **state)
 {
 	static const char *const locations[] = {".loc 1 2 3\nst.shared.u32 [first], %r1;\n",

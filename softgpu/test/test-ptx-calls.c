@@ -55,7 +55,10 @@ static void recursion(void **state)
 	}
 }
 
-/* What lives across a recursive call: a predicate, a 64-bit register, a local variable whose address is passed on. */
+/*
+ * State that lives across a recursive call: a predicate, a 64-bit register, a local variable whose address is passed
+ * on.
+ */
 #define DEEP_HEAD ".func (.param .b32 r) deep(.param .b32 n, .param .b64 p)"
 #define DEEP                                                                                                           \
 	DEEP_HEAD ";\n" DEEP_HEAD "\n{\n.local .align 8 .b8 own[24];\n"                                                \
@@ -270,7 +273,7 @@ static void linked(void **state)
 	assert_non_null(strstr(error.text, "seven"));
 }
 
-/* What a common variable starts with covers all of the larger one of its name. */
+/* The initial value of a common variable also covers a larger variable of the same name. */
 static void larger_common(void **state)
 {
 	static const char text[] = PTX_HEAD

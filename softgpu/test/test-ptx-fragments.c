@@ -159,7 +159,7 @@ static char *registers_text(char *at, const char *name, unsigned first, unsigned
 	return at + sprintf(at, "}");
 }
 
-/* Every register of a lane stands 8 bytes wide at (register * 32 + lane) * 8. */
+/* Each register of a lane is stored at (register * 32 + lane) * 8, 8 bytes wide. */
 static void run_mma(const struct variant *v)
 {
 	char text[8192], *at = text;

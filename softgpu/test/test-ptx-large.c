@@ -30,7 +30,7 @@ static char *start_large(char **text, size_t size)
 	return *text + sprintf(*text, "%s", PTX_HEAD);
 }
 
-/* What is declared at a text's start costs nothing for each kernel behind it. */
+/* Declarations at a text's start add no cost to each later kernel. */
 static void many_names(void **state)
 {
 	struct ptx_error error = {0};

@@ -235,7 +235,7 @@ static void refuse(const char *text, const char *at, const char *what)
 	CHECK(!m && error.line == line_of(text, at) && strstr(error.text, what));
 }
 
-/* Whatever is kept: a text that was not read wholly before is. */
+/* A broken text is read as a whole, whichever texts the cache knows. */
 static void refuse_all(void)
 {
 	static const char good[] = BROKEN("mov.u32 %r2, 1;");

@@ -52,7 +52,7 @@ static uint32_t half_code(double v)
 	return v != v ? 0x7fff : bits;
 }
 
-/* What is exact, halfway and just beside it, in all formats, and the ends of f32. */
+/* Values that are exact, halfway and just beside halfway, in all formats, and the ends of f32. */
 static uint32_t sample(unsigned n)
 {
 	static const uint32_t ends[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7f7fffff, 0xff7fffff,

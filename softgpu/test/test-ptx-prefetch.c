@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a kernel's memory is fetched ahead, and how wide its vectors are. Only its speed shows that, so these look at
- * the code. And what is fetched ahead need not be there.
+ * Prefetches of a kernel's memory, and the widths of its vectors. Only speed shows them, so the tests read the code. A
+ * prefetched address may also be invalid.
  */
 #include "softgpu/test/harness.h"
 
@@ -14,7 +14,7 @@
 		 ".reg .f32 %f<8>;\n.reg .b64 %l<16>;\nld.param.u64 %l1, [p0];\nld.param.u64 %l2, [p1];\n"             \
 		 "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %ctaid.x;\nmov.u32 %r4, %ntid.x;\n" body    \
 		 "ret;\n}\n"
-/* What a block has side by side: its row number %r5 of 1024 words, at `at` of it. */
+/* The data of a block side by side: its row number %r5 of 1024 words, at `at` of it. */
 #define ROWS(at)                                                                                                       \
 	at "shl.b32 %r5, %r2, 10;\nadd.s32 %r6, %r6, %r5;\nmul.wide.s32 %l3, %r6, 4;\nadd.s64 %l4, %l1, %l3;\n"        \
 	   "add.s64 %l5, %l2, %l3;\nld.global.f32 %f1, [%l5];\nst.global.f32 [%l4], %f1;\n"
@@ -99,7 +99,7 @@ static void loops_of_one_lane(void **state)
 
 #define TO_SECOND ", i32 0, i32 2, i32 1)"
 
-/* What a warp has in its next round: two lines of four-byte words and four of eight-byte ones, read and written. */
+/* The data of a warp's next round: two lines of four-byte words and four of eight-byte ones, read and written. */
 static void next_rounds(void **state)
 {
 	(void)state;

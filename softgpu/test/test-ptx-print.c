@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What printf makes of formats: as an H200 does, in little memory, and while another block writes to them. */
+/*
+ * The output of printf for many formats: as on an H200, in little memory, and while another block writes to the format.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -203,7 +205,7 @@ static void formats(void **state)
 	}
 }
 
-/* What the tests may add to the peak. The address sanitizer keeps what is freed. */
+/* The most that the tests may add to peak memory. The address sanitizer keeps freed memory. */
 #ifdef __SANITIZE_ADDRESS__
 #define MOST_KIB (64 << 10)
 #else

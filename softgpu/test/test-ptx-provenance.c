@@ -16,7 +16,10 @@
 
 static _Alignas(64) uint32_t out[WARP];
 static unsigned threads = LANES;
-/* `in` is what the second parameter points into; beside it lies what is not the kernel's, and another allocation */
+/*
+ * `in` is the target of the second parameter; beside it are memory that the kernel may not access, and another
+ * allocation
+ */
 static _Alignas(64) uint32_t memory[256];
 #define IN (memory + 64)
 #define IN_COUNT 64u
@@ -100,7 +103,7 @@ static void bounds(void **state)
 	bad(INDEX("100"), IN, PTX_FAULT_ILLEGAL_ADDRESS, IN + 100, 0);
 }
 
-/* What begins inside of an allocation: indices from zero on are checked as they are, others are good as well. */
+/* Pointers into the inside of an allocation: indices from zero on are checked as they are, others are good as well. */
 static void inside(void **state)
 {
 	const char *const edge = "mul.wide.s32 %l4, %r2, 4;\nadd.s64 %l5, %l2, %l4;\n";

@@ -64,7 +64,7 @@ static void shuffle_from_inactive_lanes(void **state)
 		assert_int_equal(out32[n], n % 32 > 7 ? 7777 : n % 32 < 4 ? n / 32 * 32 + n % 32 * 2 + 100 : 0);
 }
 
-/* The register lies below the space's start, the immediate brings it back (nvcc does so in Rodinia's nw). */
+/* The register is below the space's start, and the immediate brings it back (nvcc does so in Rodinia's nw). */
 static void shared_addresses_wrap(void **state)
 {
 	(void)state;
@@ -361,7 +361,7 @@ static void endless_loops(void **state)
 	cancel_one("$l:\nbra $l;\n", 1);
 	/* only one lane stays */
 	cancel_one("setp.ne.u32 %p1, %r1, 7;\n@%p1 bra $e;\n$l:\nbra $l;\n$e:\nret;\n", 64);
-	/* a flag that nobody sets, with the rest of the block behind a barrier */
+	/* a flag that is never set, with the rest of the block behind a barrier */
 	cancel_one("setp.ne.u32 %p1, %r1, 7;\n@%p1 bra $e;\n$l:\nld.volatile.global.u32 %r2, [%l1];\n"
 		   "setp.eq.u32 %p2, %r2, 0;\n@%p2 bra $l;\n$e:\nbar.sync 0;\nret;\n",
 		   256);

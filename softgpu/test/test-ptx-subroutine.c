@@ -231,7 +231,7 @@ static uint32_t self(uint32_t n)
 	return n ? leaf(n) + leaf(self(n - 1)) + 77 * n : 1;
 }
 
-/* What comes back from a leaf outlives the calls behind it. */
+/* The result of a leaf survives the calls behind it. */
 static void stacks(void **state)
 {
 	(void)state;

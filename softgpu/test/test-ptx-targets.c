@@ -95,7 +95,7 @@ static void targets_are_as_ptxas_has_them(void **state)
 	assert_int_equal(different, 0);
 }
 
-/* A toolkit knows the device that is reported where nobody asks for another. */
+/* A toolkit knows the default device. */
 static void default_is_a_device_of_ptxas(void **state)
 {
 	assert_true(has(devices, device_count, SOFTGPU_DEFAULT_ARCHITECTURE));

@@ -294,7 +294,7 @@ static void build(const struct tensor *t, unsigned type, struct ptx_fault *fault
 	run(body, fault);
 }
 
-/* What a kernel makes is what the driver's function makes. */
+/* A map built by a kernel equals the map of the driver's function. */
 static void built(void **state)
 {
 	/* PTX's number of each type */
@@ -387,7 +387,7 @@ static CUresult encode_images(CUtensorMap *to)
 #define STORE_IMAGES "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%l1, "
 #define PREFETCH_IMAGES "cp.async.bulk.prefetch.tensor.4d.L2.global.im2col [%l1, "
 
-/* Of `images`, whose lower corner is at -1: it is the pixels that are stored that may not be there. */
+/* `images` with its lower corner at -1: a store must not touch pixels outside of the image. */
 static void stores_of_images(void)
 {
 	struct ptx_fault fault;
@@ -418,7 +418,7 @@ static void stores_of_images(void)
 	give(STORE_IMAGES "{-8, 0, 0, 0}], [s];", PTX_FAULT_TENSOR_NEGATIVE);
 }
 
-/* What cuTensorMapEncodeIm2col() takes; a map is for instructions of its own mode. */
+/* The arguments that cuTensorMapEncodeIm2col() accepts; a map is for instructions of its own mode. */
 static void of_images(void **state)
 {
 	typeof(images) good = {.dim = {32, 9, 7, 3, 2},

@@ -150,7 +150,7 @@ static void run_store(unsigned rank, const char *name, struct ptx_fault *fault)
 	run(body, fault);
 }
 
-/* Of the tensor what the box holds is as in shared memory, and the rest as it was. */
+/* The tensor has the box's contents from shared memory, and its other elements are unchanged. */
 static void check_store(struct tensor *t, const int32_t *at, uint64_t offset)
 {
 	struct ptx_fault fault;

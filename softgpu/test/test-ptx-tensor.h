@@ -11,7 +11,7 @@
 #define SHARED 32768
 #define EMPTY 0xee
 
-/* What one map says, as cuTensorMapEncodeTiled() is told it. */
+/* The arguments of cuTensorMapEncodeTiled() for one map. */
 struct tensor {
 	int type, interleave, swizzle, promotion, fill;
 	unsigned rank, size;
@@ -25,7 +25,7 @@ static _Alignas(128) struct {
 	int32_t at[6];
 } params;
 
-/* What kernels may touch is the first and the last. */
+/* Kernels may access the first and the last member. */
 static _Alignas(128) struct {
 	uint8_t tensor[1 << 17], gap[4096], out[SHARED];
 } memory;
@@ -142,7 +142,7 @@ static __attribute__((unused)) const char out_to_global[] =
 	"st.global.v4.b32 [%l7], {%r20,%r21,%r22,%r23};\nadd.u32 %r12, %r12, 1024;\n"
 	"setp.lt.u32 %p2, %r12, 32768;\n@%p2 bra $out;\n";
 
-/* What is in `out` goes to shared memory, then the tensor's box; then all of it comes back. */
+/* `out` goes to shared memory, then the tensor's box; then all of it comes back. */
 static __attribute__((unused)) void run_load(const struct tensor *t, const char *name, const char *from,
 					     struct ptx_fault *fault)
 {

@@ -233,7 +233,7 @@ static void quick_ways(void **state)
 	}
 }
 
-/* Of a warp some lanes fetch, and not four neighbours: the others keep what they have. */
+/* Some lanes of a warp fetch, and not four neighbours: the other lanes keep their values. */
 static void some_lanes(void **state)
 {
 	(void)state;

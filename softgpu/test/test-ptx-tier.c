@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quick code first, optimised code once it is hot, and nobody who waits for what another kernel needs. */
+/* Quick code first, optimised code once it is hot, and no waiting for code that only another kernel needs. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -260,7 +260,7 @@ static uint64_t through_both(uint32_t thread)
 	return x;
 }
 
-/* What does not leave its block costs the other blocks nothing. */
+/* Registers that do not leave their basic block cost the other basic blocks no stack. */
 static void short_lives(void **state)
 {
 	char *text = two_ways_in();
@@ -344,7 +344,7 @@ static void limits(void **state)
 	free(huge);
 }
 
-/* What the compiler says about code that is made while a kernel runs is in the log. */
+/* A compiler's message about code that is made while a kernel runs is in the log. */
 static void masked_fails(void **state)
 {
 	char *text = large_kernel(120), log[1000];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .pragma "used_bytes_mask": a load whose last bytes nobody uses may reach beyond an allocation with these, as nvcc has
- * it do, and with no others. However its lanes' addresses lie, and however many of them there are.
+ * .pragma "used_bytes_mask": a load may reach beyond an allocation with its unused last bytes, as nvcc generates it,
+ * and with no others. The tests vary the lanes' addresses and the number of lanes.
  */
 #include "softgpu/test/harness.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of one lane that walk through memory: each access is checked by how far it is from a parameter. What such a
- * loop reads, what it has done until an access is bad, and what is told of that one, is the same as if it looked each
- * time.
+ * Loops of one lane that walk through memory: each access is checked by its distance from a parameter. The loop's
+ * reads, its work before a bad access, and the fault's report are the same as with a check of each access.
  */
 #include "softgpu/test/harness.h"
 
@@ -311,7 +310,7 @@ static void values(void **state)
 	}
 }
 
-/* ---- who cancels does not wait for ever: neither for a loop that stands still nor for many threads ---- */
+/* ---- cancelling does not wait for ever: neither for an endless loop nor for many threads ---- */
 
 #define CANCEL_HEAD                                                                                                    \
 	PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<16>;\n"        \

@@ -54,7 +54,7 @@ static uint32_t word(uint32_t row, uint32_t n)
 	return (row * 2654435761u) ^ (n * 40503u);
 }
 
-/* What the kernel above finds for a thread, and leaves in its rows. */
+/* The result of the kernel above for a thread, and its rows' new contents. */
 static uint32_t follow(uint32_t n, uint32_t *left)
 {
 	uint32_t thread = n % THREADS_A_BLOCK, warp = thread / 32 + n / THREADS_A_BLOCK, sum = 5;
@@ -196,7 +196,7 @@ static void in_order(void **state)
 	assert_true(time_of(PACK - 1, WARPS - 1, ROUNDS - 1) < time_of(PACK, 0, 0));
 }
 
-/* Nobody goes on after a fault, nor when the launch is cancelled. */
+/* No thread goes on after a fault, nor after the launch is cancelled. */
 static void ends(void **state)
 {
 	static const char *const hooks[2] = {

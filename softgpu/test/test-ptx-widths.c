@@ -107,7 +107,7 @@ static const char *const refused[][2] = {
 	{"cp.async.cg.shared.global.L2::cache_hint [%r1], [%l1], 16;", "cannot have 3 operands"},
 };
 
-/* What ptxas takes, and is easily refused. */
+/* Instructions that ptxas accepts, and that a strict check would refuse. */
 static const char *const taken[] = {
 	"add.s32 %u1, %ee2, %r3;",
 	"abs.f32 %r1, %f2;",
@@ -309,7 +309,7 @@ static void bulk_bytes(void **state)
 	ptx_module_destroy(m);
 }
 
-/* What rounds needs to say how, but for what was compiled for the first devices, which rounded in one way. */
+/* A rounding instruction must name its mode, except for the first devices, which had one mode only. */
 static void test_first_devices(void **state)
 {
 	static const char *const names[] = {"mad.f32 %f1, %f1, %f1, %f1", "div.f32 %f1, %f1, %f1", "rcp.f32 %f1, %f1",

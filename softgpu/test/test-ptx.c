@@ -75,7 +75,7 @@ static void unsupported_is_named(void **state)
 		 ".param .align 16 .b8 v[16];\n.reg .b32 %r<8>;\nst.param.v4.b32 [v], {%r1, %r2, %r3, %r4};\n"          \
 		 "call f, (v);\nret;\n}\n"
 
-/* As many values as the name says, wherever the parameter lies. */
+/* A vector has as many values as its name says, in each place of a parameter. */
 static void vectors_are_whole(void **state)
 {
 	(void)state;

@@ -43,7 +43,7 @@ static bool within(const CUDA_ARRAY3D_DESCRIPTOR *d, size_t width, size_t height
 	return d->Width <= width && d->Height <= height && d->Depth <= depth;
 }
 
-/* Whether the sizes go together and are small enough. */
+/* The valid combinations of sizes, and their limits. */
 static bool size_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	bool layered = d->Flags & CUDA_ARRAY3D_LAYERED;
@@ -198,7 +198,10 @@ static CUresult destroy(struct CUctx_st *c, struct CUmipmappedArray_st *s, const
 	address = s->address;
 	softgpu_textures_lose_array(s);
 	forget(s);
-	/* Work that another thread submitted meanwhile may have started; later work does not find the array. */
+	/*
+	 * Work that another thread submitted meanwhile may have started; work that is submitted from now on does not
+	 * find the array.
+	 */
 	scope.last = softgpu_submitted();
 	result = softgpu_context_wait(c, &scope);
 	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED)

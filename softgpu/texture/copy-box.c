@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of boxes between arrays and pitched memory. The memory of a copy is checked at the call. */
+/* Copies of boxes between arrays and pitched memory. The ranges of a copy are checked at the call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void box_finish(struct softgpu_op *op)
 	free(op);
 }
 
-/* One side of CUDA_MEMCPY3D, which names them apart. */
+/* One side of CUDA_MEMCPY3D, whose fields have different names for each side. */
 struct side {
 	size_t x, y, z, lod, pitch, height;
 	CUmemorytype type;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor maps, by which kernels copy boxes of tensors. The rules are in the driver API's documentation of each call. */
+/*
+ * Tensor maps, with which kernels copy boxes of tensors. The rules of each argument are in the driver API's
+ * documentation of each call.
+ */
 #include <string.h>
 
 #include "ops.h"
@@ -8,7 +11,7 @@
 #include "common/log.h"
 #include "runtime/ptx-tensor-map.h"
 
-/* CUDA's enumerations; what is not named here is not there. */
+/* CUDA's enumerations; the values that are missing here are unused. */
 enum { TYPES = 16, INTERLEAVE_NONE = 0, INTERLEAVES = 3, SWIZZLES = 7, PROMOTIONS = 4, FILL_NAN = 1, FILLS = 2 };
 
 #define MOST_DIM (1ull << 32)
@@ -21,7 +24,7 @@ static bool below(int value, int end)
 	return value >= 0 && value < end;
 }
 
-/* Refuses a correct map that this device does not support. */
+/* Valid arguments that this device does not implement. */
 static CUresult refuse(const char *what)
 {
 	vcuda_log("cuTensorMapEncode*(): %s are not supported", what);
@@ -42,7 +45,10 @@ static CUresult check_enumerations(int type, int interleave, int swizzle, int pr
 	return CUDA_SUCCESS;
 }
 
-/* Checks the common parts of the kinds that would not fit into the map; the map's own check finds the rest. */
+/*
+ * The fields that all kinds have. Checks only values that would not fit into the map; ptx_tensor_map_valid() checks the
+ * rest.
+ */
 static CUresult describe(struct ptx_tensor_map *map, int type, unsigned rank, const void *address,
 			 const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *steps, int swizzle,
 			 int fill)
@@ -76,7 +82,9 @@ static CUresult give(struct ptx_tensor_map *map, void *to)
 	return CUDA_SUCCESS;
 }
 
-/* The bytes of a valid map's box as an H100's driver counts them: of what steps leave over at a box's end nothing. */
+/*
+ * The bytes of a valid map's box as an H100's driver counts them: the remainder of steps at a box's end counts nothing.
+ */
 static uint64_t box_bytes(const struct ptx_tensor_map *map)
 {
 	uint64_t bytes = (uint64_t)ptx_tensor_element(map->type) * map->box[0];

@@ -152,7 +152,7 @@ static CUresult take_memory(struct texture *t, CUdeviceptr address, size_t width
 }
 
 /*
- * One row. It may go on behind its allocation: NVIDIA's driver creates such textures, and programs size them
+ * One row. The row may extend past its allocation: NVIDIA's driver creates such textures, and programs size them
  * generously. Memory behind the allocation has no texels: fetches read zero.
  */
 static CUresult take_linear(struct texture *t, CUdeviceptr address, size_t bytes)
@@ -253,7 +253,7 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	p->as_float = floats || (!wide && !(d->flags & CU_TRSF_READ_AS_INTEGER));
 	p->normalized_coords = d->flags & CU_TRSF_NORMALIZED_COORDINATES;
 	p->srgb = d->flags & CU_TRSF_SRGB;
-	/* There are no integers between two: such texels are read as without a filter. */
+	/* Integers cannot be interpolated: such texels are read without a filter. */
 	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory && p->as_float;
 	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR && p->as_float;
 	p->bias = number_of(d->mipmapLevelBias);
@@ -278,7 +278,7 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	return CUDA_SUCCESS;
 }
 
-/* Each face of a cubemap ends at its edges. */
+/* Each face of a cubemap is clamped at its edges. */
 static void clamp_faces(struct texture *t)
 {
 	if (t->array && t->array->descriptor.Flags & CUDA_ARRAY3D_CUBEMAP)
@@ -433,7 +433,7 @@ CUresult softgpu_cuSurfObjectDestroy(CUsurfObject surfObject)
 	return destroy(surfObject, true);
 }
 
-/* As many whatever their size. */
+/* The width is the same for all formats. */
 CUresult softgpu_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,
 						CUdevice dev)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for a toolkit's libcudart.so.13 that a program's rpath names. */
+/* A stand-in for a toolkit's libcudart.so.13 that a program's rpath names. */
 int cudaRuntimeGetVersion(int *version);
 
 int cudaRuntimeGetVersion(int *version)

@@ -38,7 +38,7 @@ def bench(*args, status=0, **env):
 
 
 def measured(folder, *args, **more):
-    """What it wrote as JSON, and the cases by name."""
+    """The JSON results, and the cases by name."""
     file = folder / "results.json"
     r = bench("--quick", "--backend", "cpu", "--json", str(file), *args, **more)
     results = json.loads(file.read_text())
@@ -124,7 +124,7 @@ def applications(folder):
 
 
 def missing(folder):
-    """What is not there is named, and the rest is measured."""
+    """Missing parts are named. Without matplotlib nothing is measured; without a side or the samples the rest is."""
     (folder / "matplotlib.py").write_text("raise ImportError\n")
     r = bench("--quick", "--only", "launch", "--json", str(folder / "results.json"), "--plots", str(folder / "plots"), status=125,
               PYTHONPATH=str(folder))

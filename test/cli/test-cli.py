@@ -66,9 +66,9 @@ def usage():
 
 
 def signals():
-    """What is sent to vcuda reaches the program, whose status counts."""
+    """A signal to vcuda reaches the program, and vcuda returns the program's status."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)  # what is ignored from the start (nohup) a shell cannot trap
+        signal.signal(number, signal.SIG_DFL)  # a shell cannot trap signals that were ignored at its start (nohup)
         script = f"trap 'exit 42' {int(number)}; echo ready; while :; do sleep 0.05; done"
         p = subprocess.Popen([VCUDA, "run", *BACKEND, "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
         check(p.stdout.readline() == "ready\n", "the program does not start")
@@ -127,7 +127,7 @@ def alive(pid):
 
 
 def private_daemon():
-    """Its directory is the user's alone; nothing is left of it, also where vcuda itself is killed."""
+    """The daemon's directory is private to the user, and is removed, also when vcuda itself is killed."""
     with tempfile.TemporaryDirectory(prefix="v") as parent:
         env = {"XDG_RUNTIME_DIR": None, "TMPDIR": parent}
         r = vcuda("run", *BACKEND, "--", "sh", "-c", 'stat -c %a "$(dirname "$VCUDA_SOCKET")"; echo "$VCUDA_SOCKET"', **env)
@@ -292,7 +292,7 @@ def doctor():
 
 
 def installed():
-    """What a package builder installs somewhere else (DESTDIR) runs from there."""
+    """Files that a package builder installs elsewhere (DESTDIR) run from there."""
     root, meson = FOLDER.parents[1], sys.argv[4]
     with tempfile.TemporaryDirectory() as top:
         r = subprocess.run([meson, "install", "-C", root, "--no-rebuild", "--quiet", "--destdir", top], capture_output=True, text=True,
@@ -321,7 +321,7 @@ ok(cuda.cuModuleGetFunction(ctypes.byref(p), p, b"empty"))
 
 
 def ptxas():
-    """What stands for NVIDIA's assembler: programs load what it made, and it says what it cannot take."""
+    """The stand-in for NVIDIA's assembler: programs load its output, and it reports input that it refuses."""
     def run(*arguments):
         return subprocess.run([sys.argv[4], *arguments], capture_output=True, text=True, check=False)
 

@@ -114,7 +114,7 @@ def owner():
 
 
 def machine():
-    """What this machine lacks is a warning."""
+    """Things that this machine lacks are warnings."""
     path = write("web.conf", "swap-directory = /dev/null/swap\nworker = /dev/null/worker\ncontrol = /dev/null/x/control\nvhost-socket = /dev/null/x/socket\n"
                  "cpus = 1023\narbiter = /dev/null/x/arbiter\n")
     r = config("check", path)

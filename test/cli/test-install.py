@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make install`, `install-host`, `install-guest` and `uninstall` do: test-install.py MESON BUILD SCENARIO"""
+"""`make install`, `install-host`, `install-guest` and `uninstall`: test-install.py MESON BUILD SCENARIO"""
 import os
 import pathlib
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What --profile writes: test-profile.py VCUDA PROFILED TRACED SCENARIO. PROFILED (profiled.c) makes calls that are known."""
+"""The output of --profile: test-profile.py VCUDA PROFILED TRACED SCENARIO. PROFILED (profiled.c) makes known calls."""
 
 import collections
 import json
@@ -98,7 +98,8 @@ def file():
 
 
 def ends():
-    """What the device has done is there where the context ends. The file is whole where a signal ends the process, and signal handlers may call."""
+    """The device's work is in the file when the context ends. The file is whole if a signal ends the process, and
+    signal handlers may call."""
     with tempfile.TemporaryDirectory() as folder:
         r, events = profiled(folder + "/reset", PROFILED, "reset")
         check_device(events, *(int(n) for n in r.stdout.split()))

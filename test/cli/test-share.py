@@ -18,7 +18,7 @@ SUBJECT = "read-only sharing of files"
 KERNELS = ("/proc/version", "/sys/devices/system/cpu/online")
 ROOT = os.geteuid() == 0
 
-# It has the rights that vcuda gives to virtiofsd, and counts those that are too many. The real one's descriptor of
+# A virtiofsd that has the rights which vcuda gives, and counts excess rights. The real virtiofsd's descriptor of
 # /proc/self/fd leads out of its chroot.
 VIRTIOFSD = r"""#!/bin/sh
 while [ $# -gt 1 ]; do

@@ -157,7 +157,7 @@ def processes():
 
 
 def library():
-    """What a program sees; CUDA_VISIBLE_DEVICES hides nothing."""
+    """A program's view; CUDA_VISIBLE_DEVICES hides nothing."""
     for arguments, env in (([], {}), (["hidden"], {"CUDA_VISIBLE_DEVICES": "-1"})):
         r = subprocess.run([VCUDA, "run", "--backend", "cpu", "--", BUILD / "test/local/nvml", *arguments], capture_output=True, text=True,
                            env=dict(os.environ, **env), check=False)

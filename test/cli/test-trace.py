@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What --trace and --stats print: test-trace.py VCUDA TRACED GUEST_LIB SCENARIO. TRACED (traced.c) makes calls that are known."""
+"""The output of --trace and --stats: test-trace.py VCUDA TRACED GUEST_LIB SCENARIO. TRACED (traced.c) makes known
+calls."""
 
 import os
 import re
@@ -122,7 +123,7 @@ def table():
 
 
 def kernels():
-    """What was compiled for each kernel, and for all; with a full cache, what was loaded."""
+    """The table has each kernel's compiled code, and that of all; with a full cache, the loaded code."""
     with tempfile.TemporaryDirectory() as cache:
         for compiles in True, False:
             head, *rows = traced(["--stats"], VCUDA_CACHE=cache).stderr.split(KERNELS_HEAD)[1].splitlines()
@@ -166,7 +167,7 @@ def ends():
 
 
 def interrupted():
-    """What the process has counted is printed whatever its calls were at."""
+    """A signal at any point of a call prints the process's counts."""
     for _ in range(4):
         rows = next(iter(tables_of(traced(["--stats"], "interrupted").stderr).values()))
         check(rows["cuMemsetD32Async"][0] > 0 and rows["cuLaunchKernel"][0] == LAUNCHES, rows)

@@ -221,7 +221,7 @@ def metrics():
 
 
 def ask_refused(address):
-    """Whether nobody listens there."""
+    """Whether nothing listens at the address."""
     with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
         return s.connect_ex(address) != 0
 
@@ -273,7 +273,7 @@ def stale():
         check(f"{path} was left behind" in r.stderr and not os.path.exists(path), r.stderr)
         check(str(two.process.pid) in r.stdout, r.stdout)
         check("No such file" in vcuda("vm", "list", "--control", path, status=125).stderr, "no socket")
-        # A daemon that stands still is told of, and does not hide the others.
+        # A daemon that does not answer is reported, and does not hide the others.
         silent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         silent.bind(f"{CONTROL}/1")
         silent.listen()

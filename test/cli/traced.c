@@ -62,8 +62,7 @@ static void calls(void)
 	expect(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED, "cuGraphicsUnregisterResource");
 }
 
-/* What libraries ask again and again, and what changes the answers. */
-/* Small copies to the device, which has nothing left to do. */
+/* Small copies to an idle device. */
 static void copy(void)
 {
 	static char data[65536];

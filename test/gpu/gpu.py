@@ -77,7 +77,8 @@ def run_local(env, size):
 
 
 def beyond_grants():
-    """What a driver takes by itself counts too, and ends who is over the quota by it; a neighbour goes on."""
+    """Memory that a driver takes by itself counts too, and ends a process that exceeds its quota by it; a neighbour
+    goes on."""
     def log():
         with open(d.log_path, encoding="utf-8") as f:
             return f.read()

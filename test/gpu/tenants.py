@@ -41,7 +41,7 @@ class Training:
         return "ready" in self.lines() or self.process.poll() is not None
 
     def steps(self):
-        """Of each step the loss as text, the end and the duration in s."""
+        """For each step: the loss as text, the end and the duration in s."""
         fields = (line.split() for line in self.lines() if line[:1].isdigit())
         return [(f[1], float(f[2]), float(f[3])) for f in fields if len(f) == 4]
 

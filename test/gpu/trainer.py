@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 CHUNK = 64 << 20
 WORDS = CHUNK // 4
 
-# Of each the module is loaded when it is called first.
+# The first call of each function loads its module.
 NEW = [torch.sinh, torch.erfinv, torch.lgamma, torch.digamma, torch.logit, torch.i0, torch.atanh, torch.frac, torch.expm1, torch.cosh, torch.trunc,
        torch.special.ndtri, torch.special.entr, torch.special.i1, torch.special.erfcx, torch.asinh, torch.log1p, torch.rsqrt, torch.tan, torch.acos]
 

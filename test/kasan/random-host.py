@@ -54,7 +54,8 @@ class RandomHost(fake_host.Host):
     # The queues
 
     def push(self, queue, head, length):
-        """Late, in another order, with a wrong length, twice, with a number that nobody asked for, or behind an index that jumped."""
+        """Returns a buffer late, out of order, with a wrong length, twice, with an unknown number, or behind an
+        index that jumped."""
         if self.one_in(12):
             length = self.random.choice(LENGTHS)
         if self.one_in(4000):

@@ -62,7 +62,7 @@ def check_daemonset(daemonset, mode):
 
 
 def check_kustomization(folder):
-    """Its files are there, and no other manifest is; kustomize takes it where there is one."""
+    """All named files exist, and no other manifest does; kustomize accepts the folder if it is installed."""
     (kustomization,) = documents(folder / "kustomization.yaml")
     named = kustomization.get("resources", []) + [patch["path"] for patch in kustomization.get("patches", [])]
     for name in named + [file for generator in kustomization.get("configMapGenerator", []) for file in generator["files"]]:

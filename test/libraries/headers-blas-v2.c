@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	OK(cublasGetStream(blas, &now));
 	CHECK(now == stream);
 	double_all();
-	/* What is wrong is said as the header says it. */
+	/* Errors have the codes of the header's documentation. */
 	CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, -1, 1, 1, &(float){1}, NULL, 1, NULL, 1, &(float){1}, NULL,
 			  1) == CUBLAS_STATUS_INVALID_VALUE);
 	CHECK(cublasSetVector(1, 0, &version, 1, &version, 1) == CUBLAS_STATUS_INVALID_VALUE);

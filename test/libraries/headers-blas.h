@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One type's calls of cuBLAS against plain C. What includes this says what REAL is, T() makes the type's names, and
- * ASUM() to GEMM() call the library in the form that its header has. The numbers are so short that all sums are exact.
+ * One type's calls of cuBLAS against plain C. The including file defines REAL; T(), which makes the type's names; and
+ * ASUM() to GEMM(), which call the library in the form of its header. The numbers are so short that all sums are exact.
  */
 
 static void T(vectors)(void)
@@ -29,7 +29,7 @@ static void T(vectors)(void)
 	for (int i = 0; i < N; i++)
 		y[i * INCY] = (y[i * INCY] + (REAL)1.5 * x[i * INCX]) * (REAL)(i < N / 2 ? -0.5 : 1);
 	from_device(out, dy, sizeof(out));
-	CHECK(!memcmp(out, y, sizeof(y))); /* and what lies between them */
+	CHECK(!memcmp(out, y, sizeof(y))); /* with the elements between them */
 
 	COPY(N, dy, INCY, dx, INCX);
 	for (int i = 0; i < N; i++)

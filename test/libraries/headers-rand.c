@@ -145,7 +145,7 @@ static void uniform(bool host)
 	source_free(&s);
 }
 
-/* What Box's and Muller's way makes of two uniform numbers. */
+/* The Box-Muller transform of two uniform numbers. */
 static double box_muller(double radius, double turn, bool second)
 {
 	const double angle = 6.283185307179586477 * turn;

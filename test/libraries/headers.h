@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-/* What has this function lies in `folder`: that it is ours that is tested. */
+/* The library with this function is in `folder`: the test uses virtio-cuda's own library. */
 static inline void loaded_from(const char *folder, const char *function)
 {
 	void *found = dlsym(RTLD_DEFAULT, function);

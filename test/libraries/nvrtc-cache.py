@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVRTC compiled is found again by another process, and only what is the same.
+"""Another process finds code that NVRTC compiled in the cache, and only if the code is the same.
 
 nvrtc-cache.py VCUDA PROGRAM
 """

@@ -31,7 +31,7 @@ static void run(CUmodule module, const char *lowered)
 	OK(cuMemFree(d));
 }
 
-/* What it is asked for is loaded as it is: directly, and through the driver's linker. */
+/* Compiles for a target and loads the result unchanged: directly, and through the driver's linker. */
 static void compile(const char *option, bool machine_code)
 {
 	const char *name = "scale<3>", *lowered;

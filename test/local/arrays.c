@@ -316,8 +316,10 @@ static void integers(void)
 	}
 }
 
-/* A texture that goes on behind its allocation: convolutionFFT2D of NVIDIA's samples has one. What is there is a GPU's
- * own. */
+/*
+ * A texture that extends past its allocation: convolutionFFT2D of NVIDIA's samples has one. The content there is
+ * specific to a GPU.
+ */
 static void long_row(void)
 {
 	enum { TEXELS = 1024 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes calls of cuCheckpointProcess*() on a process, as NVIDIA's utility of that name does, and prints the result of
- * each, or "state N", or "thread N". `self` stands for the calling process, which then also computes.
+ * each, or "state N", or "thread N". `self` is the calling process, which then also computes.
  *
  * With `utility` it does as NVIDIA's program does, whose arguments follow.
  *

@@ -99,7 +99,7 @@ def order():
 
 
 def with_operator():
-    """What the operator pauses stays paused when the guest unlocks it, and the other way round."""
+    """A process that the operator paused stays paused when the guest unlocks it, and the other way round."""
     with detaching_daemon() as d:
         p = start(d)
         act(d, p, "lock", SUCCESS)

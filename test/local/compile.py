@@ -19,7 +19,7 @@ from harness import LIMIT, build, check, children, daemon, vcuda, wait_until
 
 INVALID_PTX, OUT_OF_MEMORY = "218", "2"
 
-# Its allocator has an end of its own where there is no memory.
+# The sanitizer's allocator has its own way to end without memory.
 ADDRESS_SANITIZER = "ASAN_OPTIONS" in os.environ  # test/meson.build
 
 LONG = "targets 20000"  # a minute
@@ -56,11 +56,11 @@ class Program:
         return [spawner for worker in children(self.daemon.pid) for spawner in children(worker)]
 
     def processes(self):
-        """What the spawner has started."""
+        """The processes that the spawner has started."""
         return [process for spawner in self.spawners() for process in children(spawner)]
 
     def compiling(self):
-        """The process that is at work: it uses a processor for a while."""
+        """The compiling process: it uses a processor for a while."""
         before, found = {}, []
 
         def at_work():
@@ -149,7 +149,7 @@ def stop(*processes):
 
 
 def compile_unloads():
-    """What compiles in the background ends with its module."""
+    """A compilation in the background ends with its module."""
     with starts() as (d, env):
         p = Program(d, env)
         check(p.compile("mixed 3000") == "0", "a large kernel, whose quick code runs")
@@ -244,7 +244,7 @@ def compile_progress():
 
 
 def compile_ends():
-    """What compiles ends with its process, and with its worker."""
+    """A compilation ends with its process, and with its worker."""
     with starts() as (d, env):
         for ends in "program", "worker":
             p = Program(d, env)

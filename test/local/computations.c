@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of cuBLAS, cuBLASLt and cuRAND on a stream that is captured: nothing is computed then, and at each launch of
- * the graph what the calls said, between what stands before and behind them. With NVIDIA's libraries in place of ours
- * too.
+ * Calls of cuBLAS, cuBLASLt and cuRAND on a stream that is captured. The capture computes nothing, and each launch of
+ * the graph computes the calls, in order with the work around them. Also with NVIDIA's libraries in place of ours.
  */
 #include "api.h"
 
@@ -181,7 +180,7 @@ static void shown(void)
 	OK(cuGraphDestroy(graph));
 }
 
-/* What is ours alone: computations are made by captures, and have no function of the application's. */
+/* virtio-cuda only: captures make computation nodes, and an application's call cannot make or read one. */
 static void not_given(void)
 {
 	CUgraph graph = capture(1);
@@ -263,7 +262,7 @@ static void numbers(void)
 	CUgraph graph;
 	CUgraphExec exec;
 
-	/* Its first call may make what it needs. */
+	/* The generator's first call may allocate. */
 	CHECK(!curandGenerateUniform(generator, c, COUNT));
 	fill(c, -1);
 	expect(c, -1);

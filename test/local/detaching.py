@@ -26,7 +26,7 @@ def maps_of(pid):
 
 
 def holdings(pid):
-    """What a process has of ours: descriptors, mappings, threads."""
+    """The descriptors, mappings and threads of virtio-cuda in a process."""
     links = []
     for fd in entries(pid, "fd"):
         # The restore thread of a locked process opens one now and then, and closes it.
@@ -168,7 +168,7 @@ def what_cannot_be_given_up():
     with detaching_daemon() as d:
         stays(d, "adopts")
         stays(d, "listens")
-        # The address sanitizer takes what lies around variables for no memory.
+        # The address sanitizer treats the memory around variables as no memory.
         if not ADDRESS_SANITIZER:
             stays(d, "stack")
 
@@ -305,7 +305,7 @@ def without_descriptors():
             thread = restore_thread(p.pid)
             slept = sleeps(p.pid, thread)
             r = subprocess.Popen([build("test/local/checkpoint"), str(p.pid), "restore"], env=d.env, stdout=subprocess.PIPE, text=True)
-            # It is signalled each 100 ms, and looks in vain.
+            # The restore thread gets a signal each 100 ms, and finds nothing.
             wait_until(lambda slept=slept, thread=thread: sleeps(p.pid, thread) >= slept + 3, "the restore thread does not look")
             check(r.poll() is None and d.state_of(p) == "detached", d.state_of(p))
             resource.prlimit(p.pid, resource.RLIMIT_NOFILE, before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process has exported by descriptor outlives the process, its worker, and nothing else."""
+"""An allocation that a process exported by descriptor outlives the process and its worker, and nothing else does."""
 
 import json
 import os
@@ -136,7 +136,7 @@ def freed(d, env, control):
 
 
 def exports_counted():
-    """What descriptors alone hold counts as the guest's device memory, until the last one is closed."""
+    """Memory that only descriptors hold counts as the guest's device memory, until the last one is closed."""
     with tempfile.TemporaryDirectory() as directory:
         control = os.path.join(directory, "control")
         with daemon("--max-device-memory", str(QUOTA), "--control", control) as (d, env):
@@ -149,7 +149,7 @@ def exports_counted():
             wait_until(lambda: device_memory(control) == 0, "the memory counts for ever")
             end(p, "counted")
             wait_until(lambda: not keepers(d), "the keeper outlives what it keeps")
-            # What another process is killed with goes as well.
+            # A process group that is killed closes its descriptors as well.
             p = start(env, "counted")
             check(p.stdout.readline() == "next?\n", "the exporter does not come so far")
             os.killpg(p.pid, signal.SIGKILL)

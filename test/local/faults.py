@@ -38,7 +38,7 @@ def groups(pid):
 
 
 def inventory(pid):
-    """What a daemon has that may leak."""
+    """The resources of a daemon that may leak."""
     found = collections.Counter()
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -52,7 +52,7 @@ def inventory(pid):
 
 
 def settled(pid, workers=0):
-    """What a daemon has as soon as it has given back all that it had of other workers than these so many.
+    """The inventory of a daemon, once it has freed all of its workers except `workers`.
 
     A worker that has ended is no child any more before the daemon has seen its end.
     """

@@ -20,7 +20,7 @@
 			return;                                                                                        \
 	} while (0)
 
-/* Of all that a row wants, in the first pass of a program that wants all rows. */
+/* The part of each row's objects that the first pass takes, if a program runs all rows. */
 #define PART 32
 
 static unsigned int taken, part = 1;
@@ -328,7 +328,7 @@ int main(int argc, char **argv)
 		run(true, argc, argv);
 	puts("ready");
 	fflush(stdout);
-	/* What waits for ever ends with the process. */
+	/* Endless waits end with the process. */
 	CHECK(read(0, &c, 1) == 0);
 	_exit(0);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scenarios of local.py are made of: a daemon of their own, programs of the build, and what went wrong."""
+"""The parts of local.py's scenarios: a daemon of their own, programs of the build, and failures."""
 
 import contextlib
 import ctypes
@@ -130,7 +130,7 @@ HELPERS = ("(vcuda-gpu-use", "(vcuda-checkpoin", "(vcuda-arbiter", "(vcuda-keepe
 
 
 def children(pid):
-    """Of a process; of a vcudad its workers."""
+    """The child processes of a process; for a vcudad its workers."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -150,7 +150,8 @@ def need_thread_sanitizer():
     with contextlib.suppress(OSError), open("/proc/sys/vm/mmap_rnd_bits", encoding="utf-8") as f:
         bits = int(f.read())
     if bits > 28:
-        # A program or library lies in the shadow at times, unless those that are started from here lie where they always do.
+        # Address space randomisation may place a program or library in the shadow, unless it is off for programs that
+        # start from here.
         libc = ctypes.CDLL(None)
         layout = libc.personality(0xffffffff)
         if layout != -1:

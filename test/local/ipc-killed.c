@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one process waits for on another that is killed: its work is gone, and with it what it would have recorded. */
+/*
+ * Waits of one process for another that is killed: its work is gone, and with it the events that it would have
+ * recorded.
+ */
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

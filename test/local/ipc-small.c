@@ -7,7 +7,7 @@
 
 enum { COUNT = 8, MOST = 65535, LARGE = 1 << 20 };
 
-/* Beside one another, from within a page to 16 of them and more. The last one is offered to nobody. */
+/* Allocations beside one another, from less than a page to 16 pages and more. The last one is offered to no process. */
 static const size_t sizes[COUNT] = {1, 100, 5000, MOST, 4096, 512, 60000, 3000};
 
 static bool is_offered(int i)
@@ -43,7 +43,7 @@ static CUdeviceptr open_one(int parent, size_t bytes, uint8_t value)
 	CHECK(read(parent, &handle, sizeof(handle)) == sizeof(handle));
 	OK(cuIpcOpenMemHandle_v2(&p, handle, 1));
 	expect(p, bytes, value);
-	/* what lies beside it is not to be had, but for a GPU's pages */
+	/* memory beside the allocation is inaccessible, except in a GPU's pages */
 	if (is_software())
 		GIVES(cuMemcpyDtoH_v2(data, p, bytes + 1), CUDA_ERROR_INVALID_VALUE);
 	fill(p, bytes, value + 10);

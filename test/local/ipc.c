@@ -142,7 +142,7 @@ static int shares_pools(void)
 	return types;
 }
 
-/* Of a pool of another process: a small allocation, freed in stream order; and what an imported pool is not for. */
+/* A pool of another process: a small allocation, freed in stream order, and the calls that an imported pool refuses. */
 static void import_more(CUmemoryPool pool, const CUmemPoolPtrExportData *small, const CUmemPoolPtrExportData *other)
 {
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

@@ -57,7 +57,7 @@ def load_address(pid):
 
 
 def commands_of(program, env):
-    """What a program has its worker do, and the seconds that it takes."""
+    """The commands that a program sends to its worker, and its run time in seconds."""
     start = time.monotonic()
     r = subprocess.run([build(program[0]), *program[1:]], env=dict(env, VCUDA_STATS="1"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                        text=True, timeout=LIMIT, check=False)

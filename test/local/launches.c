@@ -179,7 +179,7 @@ static void many_streams(void)
 		CHECK(words[i] == 80);
 }
 
-/* What is wrong with a launch is said of that one, and a fault by the wait. */
+/* An invalid launch fails at its call, and a fault at the wait. */
 static void errors(CUstream stream)
 {
 	CUfunction shape = function("shape"), wild = function("wild");

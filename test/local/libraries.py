@@ -7,8 +7,8 @@ from harness import BACKEND, build, check, vcuda
 
 
 def check_queued(r, word, counts):
-    """Of the calls with `word` in their name: how many waited. Those of None only queued, 1000 of them; and once memory was made for the
-    fences of a stream that is far behind (guest/libcuda/stream/throttle.c)."""
+    """For the calls with `word` in their name: the number that waited. Those of None only queued, 1000 of them; and
+    once memory was made for the fences of a stream that is far behind (guest/libcuda/stream/throttle.c)."""
     if BACKEND == "cuda" and "VCUDA_SOCKET" in os.environ:  # a GPU that is the software GPU falls behind, which has to be waited for
         return
     # A row: share, six times, calls, errors, waits, queued, name.
@@ -31,7 +31,7 @@ def blas():
 
 
 def blas_errors():
-    """What is wrong with calls of cuBLAS; that what is queued does not wait for its end."""
+    """Errors of calls of cuBLAS; queued calls do not wait for their end."""
     # A GPU finds a stray access by the pages of its memory only.
     for part in ("settings", "invalid", "stray", "hostile", "stream") if BACKEND == "cpu" else ("settings", "invalid", "stream"):
         r = vcuda("run", "--backend", BACKEND, "--", build("test/local/blas-errors"), part)

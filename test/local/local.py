@@ -282,7 +282,7 @@ def run_api(case, *setting):
 
 
 def api():
-    """Calls of the driver API, from end to end; what kernels print stands where the program waits for them."""
+    """Calls of the driver API, from end to end; the output of kernels appears where the program waits for them."""
     for case in ("callbacks", "waits", "polls", "lives", "managed", "pools", "shared_memory", "shared_memory_refused", "mapped", "graphs", "capture", "legacy_capture", "capture_modes", "values", "logs", "contexts", "questions", "batches", "frames", "small_copies"):
         run_api(case)
     for threads in (0, 1, 3, 6):
@@ -475,7 +475,7 @@ def own_worker():
 
 
 def modules():
-    """What the compiler makes of PTX, and the driver's linker."""
+    """PTX as the compiler and the driver's linker take it."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"))
     check(r.returncode == 0 and r.stdout == "modules: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/modules"), "assert")

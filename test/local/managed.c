@@ -54,7 +54,7 @@ static uint32_t *global(CUmodule module, const char *name, size_t expected)
 	return (uint32_t *)(uintptr_t)p;
 }
 
-/* What memory of cuMemAllocManaged can be asked, a variable can; but it cannot be freed. */
+/* A managed variable answers all queries like memory of cuMemAllocManaged, but cannot be freed. */
 static void is_managed_memory(uint32_t *table)
 {
 	CUdeviceptr p = (uintptr_t)table, start;

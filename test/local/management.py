@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libnvidia-ml.so.1 answers on one and two software GPUs."""
+"""Answers of libnvidia-ml.so.1 on one and two software GPUs."""
 
 import os
 import subprocess

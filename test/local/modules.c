@@ -60,7 +60,7 @@ static void library_functions(void)
 	words " .func (.param .b32 r) " name "(.param .b32 a)\n{\n.reg .b32 %x<4>; .reg .b64 %y;\n"                    \
 	      "ld.param.b32 %x1, [a];\n" body "st.param.b32 [r], %x1;\nret;\n}\n"
 
-/* It needs what another module has, twice and bias; and has a choice that gives way to another one. */
+/* The module uses another module's twice and bias, and has a weak `choice` that another one replaces. */
 static const char caller[] = HEAD
 	".extern .func (.param .b32 r) twice(.param .b32 a);\n"
 	".extern .global .align 4 .u32 bias;\n.global .align 4 .u32 own = 1;\n" FUNCTION(".weak", "choice",
@@ -73,7 +73,7 @@ static const char callee[] =
 		".visible", "twice", "add.u32 %x1, %x1, %x1;\nld.global.u32 %x2, [own];\nadd.u32 %x1, %x1, %x2;\n")
 		FUNCTION(".visible", "choice", "add.u32 %x1, %x1, 2000;\n");
 
-/* What the program asked to be told: the option's place in `values` is where it asked. */
+/* The options that the program passes: an option's place in `values` is its place in the list. */
 enum { TIME, INFO, INFO_SIZE, ERRORS, ERRORS_SIZE, REGISTERS, OPTIONS };
 
 struct told {
@@ -219,7 +219,7 @@ static void says_what_is_wrong_with_parts(void)
 	OK(cuLinkDestroy(link));
 }
 
-/* A link that nobody destroyed ends with its context; its handle is the program's to destroy still. */
+/* A link that is not destroyed ends with its context; the program still has to destroy its handle. */
 static void ends_with_its_context(void)
 {
 	CUlinkState link;
@@ -442,7 +442,7 @@ static void *enumerates(void *data)
 	return data;
 }
 
-/* Names are those of the module, or there is an error: nobody reads in what another thread unloads. */
+/* Names are those of the module, or there is an error: no call reads a module that another thread unloads. */
 static void unloads_beside_enumeration(void)
 {
 	char *ptx = many_kernels();

@@ -66,7 +66,7 @@ static void clear(CUdeviceptr p)
 	OK(cuCtxSynchronize());
 }
 
-/* Its stream waits until go(). */
+/* Holds the side's stream until go(). */
 static void hold(struct side *s)
 {
 	__atomic_store_n(host, 0, __ATOMIC_RELEASE);
@@ -134,7 +134,7 @@ static void launches(void)
 	OK(note((CUfunction)kernel, there.memory, 3, there.stream));
 	all_is_well();
 	CHECK(word(there.memory) == 123 && word(there.memory + 4) == 1);
-	/* What is asked of a function or module of another context. */
+	/* Queries of a function or module of another context. */
 	OK(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, there.note));
 	CHECK(threads > 0);
 	OK(cuModuleGetFunction(&f, there.module, "note"));
@@ -161,7 +161,7 @@ static void expect_bytes(CUdeviceptr p, const uint8_t *expected)
 		}
 }
 
-/* They come behind what the stream waits for: nothing is there before. */
+/* The memsets run behind the work that the stream waits for: memory is unchanged before. */
 static void memsets(CUdeviceptr p)
 {
 	uint8_t expected[BYTES] = {0}, zeros[BYTES] = {0};

@@ -156,7 +156,7 @@ def grows():
 
 
 def grows_too_much():
-    """What can never fit is refused at once, and no VM goes out for it."""
+    """A demand that can never fit is refused at once, and no VM goes out for it."""
     with tenants(2, TWO) as vms:
         first, second = start(vms[0], "grows", BALLAST_MIB + 8), start(vms[1])
         grow(first)
@@ -361,7 +361,7 @@ def worker_ends():
         os.kill(children(vms[0].pid)[0], signal.SIGKILL)
         check(first.wait(LIMIT) == 3, f"the program of a killed worker ended with {first.returncode}")
         wait_until(lambda: not swap_files(vms[0]) and not children(vms[0].pid), "something of the worker is left")
-        # It may have been told to go before that.
+        # The other VM may have been told to go before that.
         works(other)
         wait_until(lambda: vms[1].place() == "in", "the other VM does not come in")
         outs = vms[1].outs()
@@ -394,7 +394,7 @@ def worker_hangs():
 
 
 def vcudad_ends():
-    """Of a VM that is in, or out: the other one has the memory."""
+    """The vcudad of a VM that is in, or out, ends: the other VM gets the memory."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         vm = Tenant(stack, directory, ONE)
@@ -432,7 +432,7 @@ def work_does_not_end():
     """A VM whose work does not end stays in, as it was, and the next one goes."""
     with tenants(3, TWO) as vms:
         busy, other = start(vms[0], "waits"), start(vms[1])
-        # Of those that rest the VM that waits has done so for longer, and is asked first.
+        # Among idle VMs, the one with the waiting program has been idle for longer, and is asked first.
         new = start(vms[2])
         check(vms[0].place() == "in" and vms[0].outs() == 0, "a VM goes out although its work does not end")
         works(new)
@@ -448,7 +448,7 @@ def work_does_not_end():
 
 
 def no_arbiter():
-    """What needs more memory waits for an arbiter, and goes on with one."""
+    """A VM that needs more memory waits for an arbiter, and goes on with one."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         below = os.path.join(directory, "below")
         vm = Tenant(stack, below, ONE)
@@ -474,7 +474,7 @@ def overcommit_random():
             action = chance.choice(["pause", "release", "process", "kill", "worker", "arbiter", "late"])
             print(f"VM {i}, {vm.place()}: {action}", flush=True)
             if action in ("pause", "release", "process"):
-                # It may be refused: the work of a VM that is on its way may not end in time.
+                # The call may be refused: the work of a VM that is being moved may not end in time.
                 how = ["--release"] if action == "release" else []
                 vcuda("pause", "--control", vm.control, *how, *(map(str, [programs[i].pid] if action == "process" else vm.all())))
                 time.sleep(chance.uniform(0, 1))

@@ -18,7 +18,10 @@ static inline void start(void)
 	OK(cuCtxSetCurrent(context));
 }
 
-/* As fork(), with this process's end of the socket. Who fails closes its end, and the other does not wait for it. */
+/*
+ * Like fork(), with this process's end of the socket. A process that fails closes its end, so the other one does not
+ * wait for it.
+ */
 static inline pid_t fork_pair(int *end)
 {
 	int ends[2];

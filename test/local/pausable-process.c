@@ -64,7 +64,7 @@ void fill_when_told(void)
 
 static volatile sig_atomic_t taken, passed_on;
 
-/* Those that the restore thread has taken first, and has sent again, have another code than those of kill(). */
+/* The restore thread takes some signals first and sends them again, with another code than kill() has. */
 static void take(int signal, siginfo_t *info, void *unused)
 {
 	taken++;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two devices, where there are two: peer access and copies, pools and mappings for both. What one device answers, on
- * any. */
+/*
+ * Two devices, where there are two: peer access and copies, pools and mappings for both. With any number of devices:
+ * the answers that need one device only.
+ */
 #include "api.h"
 
 enum { WORDS = 1 << 20, BYTES = 4 * WORDS };

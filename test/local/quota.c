@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What vcudad's quotas let a program have.
+ * The limits of vcudad's quotas on a program.
  *
  * - quota fill MIB WAY...: takes 16 MiB at a time until the quota of MIB is used up, in each way, and again after the
  *   program has freed all.

@@ -119,7 +119,7 @@ def quotas_set():
 
 
 def quotas_queued():
-    """What commands hold that wait for ever is bounded, and the command that ends the wait gets through."""
+    """Queued commands that wait for ever are bounded, and the command that ends the wait gets through."""
     with daemon("--max-queued", "8M") as (d, env):
         quota(env, "queue", str(8 << 20))
         wait_until(lambda: "raise vcudad's --max-queued" in log_of(d), "no line names the quota")
@@ -139,7 +139,7 @@ def quotas_objects():
         wait_until(lambda: "raise vcudad's --max-module-bytes" in log_of(d), "no line names the quota")
 
 
-# What one process may take of the host's memory beyond its quota, MiB.
+# The host's memory that one process may take beyond its quota, MiB.
 TOLERANCE = 256
 
 # Ways to the host's memory of test/local/greedy.c. Each has a worker of its own.
@@ -196,7 +196,7 @@ class Peak(threading.Thread):
 
 
 def greedy(rows, *options):
-    """What a hostile program's worker and its compilers have of the host's memory at most, MiB."""
+    """The peak of the host's memory of a hostile program's worker and its compilers, MiB."""
     with daemon("--max-device-memory", f"{QUOTA}M", *options) as (d, env):
         sampled = Peak(d)
         p = subprocess.Popen([build("test/local/greedy"), *rows], env=env, stdin=subprocess.PIPE,

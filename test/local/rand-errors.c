@@ -67,7 +67,7 @@ static void directions(void)
 			CHECK(wide[i][k] >> 32 == narrow[i][k] && wide[i][k + 32] & 1ull << (31 - k));
 }
 
-/* What no library asks for: dimensions and widths that there are not, and parts of dimensions. */
+/* Calls that no library makes: invalid dimensions and widths, and parts of dimensions. */
 static void scrambles(void)
 {
 	static const unsigned int wrong[][3] = {

@@ -65,7 +65,7 @@ static uint64_t *numbers(int type, unsigned int dimensions, uint64_t offset, siz
 
 /* ---- how evenly the points lie ---- */
 
-/* Of 2^k points each must lie in a cell of its own: 2^p parts of the one axis, 2^(k - p) of the other. */
+/* Each of 2^k points must be in a cell of its own: 2^p parts of the one axis, 2^(k - p) of the other. */
 static void check_cells(const uint64_t *x, const uint64_t *y, unsigned int k, unsigned int p)
 {
 	uint8_t seen[1 << 12] = {0};
@@ -326,7 +326,7 @@ static void own(void)
 	}
 }
 
-/* What NVIDIA's library of CUDA 13.0 gives: the first dimension of both kinds, on the host and on the device. */
+/* The results of NVIDIA's library of CUDA 13.0: the first dimension of both kinds, on the host and on the device. */
 static void nvidia(void)
 {
 	static const float expected[4] = {0.882941f, 0.046950f, 0.332641f, 0.731132f};

@@ -72,7 +72,7 @@ static const struct setting settings[] = {
 	{203, 201, 0, 1ull << 40, 20000},
 };
 
-/* What is generated in each setting, one after the other. Of quasi-random types: so many of each dimension. */
+/* The generations of each setting, in order. For quasi-random types: `count` of each dimension. */
 static const struct generation {
 	enum kind kind;
 	size_t count;

@@ -4,7 +4,9 @@
 
 enum { COUNT = 32 };
 
-/* read: to[tid] = line at tid. sample: to[tid] = board at (tid + 0.5, 0.5). twice: what lies in `paper` at tid doubles.
+/*
+ * read: to[tid] = line at tid. sample: to[tid] = board at (tid + 0.5, 0.5). twice: doubles the element of `paper` at
+ * tid.
  */
 static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
 			  ".global .texref line;\n.global .texref board;\n.global .surfref paper;\n"

@@ -91,7 +91,7 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			  "	ret;\n"
 			  "}\n";
 
-static char variable; /* of which the address stands for the one above */
+static char variable; /* its address is the handle of the variable above */
 
 static void times(void)
 {
@@ -289,7 +289,7 @@ static void drawn(void)
 	OK(cudaGraphDestroy(graph));
 }
 
-/* Whoever closes a shared library with kernels cannot know what is captured elsewhere. */
+/* A program that closes a shared library with kernels does not know the captures elsewhere. */
 static void closed_beside_a_capture(void **handle)
 {
 	cudaGraph_t graph;

@@ -520,7 +520,7 @@ static void test_entry_point(void)
 	DO(cudaGetDriverEntryPoint("cuInit", &function, 0ull, &status));
 	check(status == 0, "status of cuInit", status);
 #else
-	/* What lies where a later toolkit has the status is not touched. */
+	/* The argument that later toolkits use for the status is not touched. */
 	int status = cudaGetDriverEntryPoint("cuInit", &function, 0ull, (void *)1);
 
 	check(status == 0, "cuInit", status);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runtime.c calls, declared as it does all else: by itself. Calls without parameters have had several forms. */
+/*
+ * The functions that runtime.c calls, declared without NVIDIA's headers like all else. Calls without parameters have
+ * had several forms.
+ */
 #ifndef TEST_RUNTIME_H
 #define TEST_RUNTIME_H
 

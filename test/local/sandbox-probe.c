@@ -33,7 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of no call's: kernel results are from -4095 on. */
+/* A result that no call gives: kernel results are from -4095 on. */
 #define REFUSED (-100000)
 
 #define PAGE 4096ul
@@ -346,7 +346,7 @@ static long asks_for_keyring(void)
 	return result > 0 ? 0 : result;
 }
 
-/* A limit that harms nobody. */
+/* A limit that harms no process. */
 static long limits_daemon(void)
 {
 	const struct rlimit none = {0, 0};

@@ -14,8 +14,8 @@ import harness
 from compile import LONG, Program
 from harness import build, check, children, daemon, start_steady, wait_until
 
-# What the sandbox makes of each, and what the kernel does without: "" success, else one of these errors. A kernel may lack the call, and
-# a container may refuse it: then only the sandbox's answer is looked at.
+# The result of each probe in the sandbox, and without it: "" success, else one of these errors. A kernel may lack the
+# call, and a container may refuse it: then only the sandbox's result is checked.
 SIGSYS = "SIGSYS"
 PROBES = {
     "open-read": (-errno.EACCES, ""), "open-write": (-errno.EACCES, ""), "open-daemon-log": (-errno.EACCES, ""),
@@ -137,7 +137,8 @@ def keeping(*options):
             program.wait()
 
 
-# What its list has in common with a worker's. It opens no file, makes no socket, and looks at no other process.
+# The results that the keeper's list shares with a worker's. The keeper opens no file, makes no socket, and looks at no
+# other process.
 KEEPER = {"f_setown-daemon": -errno.EPERM, "clone3": -errno.ENOSYS, "mremap": -errno.ENOMEM}
 
 
@@ -149,7 +150,7 @@ def identity(pid):
 
 
 def keeper():
-    """It may less than a worker, and keeps on after each refusal."""
+    """The keeper has fewer rights than a worker, and goes on after each refusal."""
     for view in (False, True) if may_have_view() else (False,):
         os.environ["VCUDA_TEST_VIEW"] = "" if view else "none"
         with keeping("--sandbox", "best-effort") as (d, arguments, keeps):

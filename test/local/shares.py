@@ -156,9 +156,8 @@ def works(tenant):
 
 
 def has_its_share():
-    """
-    Turns of four times the share take more than twice the time. What is done meanwhile says little on a busy machine: of
-    its processors a short turn, after a long rest, gets a larger part.
+    """Turns of four times the share take more than twice the time. The amount of work says little on a busy machine: a
+    short turn after a long rest gets a larger part of the processors.
     """
     with contextlib.ExitStack() as stack:
         path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
@@ -266,7 +265,7 @@ def new_arbiter():
 
 
 def ends():
-    """Of the arbiter, of a worker that stands still in its turn, and of a vcudad: the others go on."""
+    """An arbiter ends, a worker stops in its turn, and a vcudad ends: the others go on."""
     with contextlib.ExitStack() as stack:
         path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
         first, second = (Tenant(stack, path, 1, "short") for _ in range(2))
@@ -296,7 +295,7 @@ REGISTER, ACTIVE = 1, 2
 
 
 def message(kind, share=1, size=0, capacity=0):
-    """Of protocol/ipc/arbiter.h."""
+    """A message of protocol/ipc/arbiter.h."""
     return struct.pack("8I5Q", kind, 0, 3, share, *[0] * 4, size, 0, capacity, 0, 0)
 
 
@@ -351,7 +350,7 @@ def no_arbiter():
 
 
 def no_arbiter_there():
-    """What is at the arbiter's path may be a file, or a program that closes each connection: of another version."""
+    """The arbiter's path may be a file, or a program that closes each connection, such as another version."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         file, path = os.path.join(directory, "file"), os.path.join(directory, "arbiter")

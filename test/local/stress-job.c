@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams that go from thread to thread, some by way of a host function. Whoever has one adds work behind what is there
- * already; only the last one waits.
+ * Streams that go from thread to thread, some by way of a host function. The thread that has a stream adds work behind
+ * the present work; only the last thread waits.
  */
 #include "stress.h"
 
@@ -138,7 +138,7 @@ static void launch_beside(struct stress_thread *t, struct job *j, uint32_t adden
 	NEED(cuStreamDestroy_v2(beside));
 }
 
-/* Held for reading by who captures: meanwhile nobody may wait for the context as a whole. */
+/* Held for reading by a capturing thread: meanwhile no thread may wait for the context as a whole. */
 static pthread_rwlock_t captures = PTHREAD_RWLOCK_INITIALIZER;
 
 void stress_wait_for_all(struct stress_thread *t)

@@ -8,7 +8,7 @@
 enum { TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_INT32, TYPE_UINT64, TYPE_INT64, TYPE_FLOAT16, TYPE_FLOAT32 };
 enum { TYPE_FLOAT32_FTZ = 10, TYPE_TFLOAT32, TYPE_TFLOAT32_FTZ };
 
-/* What a map is made from, and the size of an element. */
+/* The arguments of a map, and the size of an element. */
 struct tensor {
 	int type, swizzle, fill;
 	cuuint32_t rank, size;

@@ -52,7 +52,7 @@
 	"	cp.async.bulk.prefetch.tensor." rank "d.L2.global.tile [%l1, {" coords "}];\n"                         \
 	"	cp.async.bulk.tensor." rank "d.global.shared::cta.tile.bulk_group [%l1, {" coords                      \
 	"}], [%r10];\n" STORED JOIN EXIT
-/* What is behind the coordinates: the offsets, 8 bits each. */
+/* The offsets, 8 bits each, follow the coordinates. */
 #define LOAD_IMAGES(rank, coords, offsets)                                                                             \
 	ENTRY("images" rank)                                                                                           \
 	"	ld.param.u32 %r15, [at+20];\n	bfe.u32 %r16, %r15, 0, 8;\n	cvt.u16.u32 %h1, %r16;\n"                          \

@@ -144,7 +144,7 @@ static void steps(void)
 	check_load(&t, (int[]){24, 30, -1}, tensor, PARAMETER);
 }
 
-/* Of a number that is not there nothing else is known than that it is none. */
+/* Elements that are filled with NaN may have any NaN's bits. */
 static void no_numbers(void)
 {
 	static const cuuint64_t dim[] = {64, 4};
@@ -350,7 +350,10 @@ static void mistakes(void)
 	GIVES(encode(&good, tensor + 4), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What NVIDIA's driver does not do: an error leaves the program's map as it was, and who gives none gets one. */
+/*
+ * Bad arguments, for which NVIDIA's driver differs: an error leaves the program's map as it was, and a call without a
+ * map fails.
+ */
 static void careless(void)
 {
 	struct tensor good = usual(TYPE_UINT32, 4, 2, small_dim, small_box);
@@ -456,7 +459,7 @@ static void faults(void)
 	}
 }
 
-/* Says where it is, for whoever reads of a failure. */
+/* Prints the part's name, so that a failure can be located. */
 #define PART(part)                                                                                                     \
 	do {                                                                                                           \
 		fputs("tensors: " #part "\n", stderr);                                                                 \

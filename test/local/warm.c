@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program may notice of a worker that was ready before it: nothing.
+ * A program cannot distinguish a worker that was started before it from a new one.
  *
  * usage: warm retain|own|flags|query [ROUNDS]
  */

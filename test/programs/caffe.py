@@ -5,11 +5,11 @@
     caffe.py --checkout DIR --build DIR [--vcuda PATH] [--backend cpu] [--vm] [--only build|tests|train]... [--filter F]
 
 Nothing is fetched: the checkout is BVLC/caffe, and Debian's packages are installed before (doc/reference/coverage.md names them).
-It is copied to the build folder, since it does not compile with CUDA 13 as it is. The images are made up, in MNIST's
+It is copied and changed in the build folder, since it does not compile with CUDA 13. The images are made up, in MNIST's
 format and of its size; Caffe's own program makes its database of them, and the net and the solver are those of its
 example. Both modes start from the same weights, so that they have the same losses but for what adding in another order
-makes. Of the tests, those of a GPU (names with /2 and /3, and what has GPU in its name) count; those of the CPU say
-whether a failure is Caffe's own.
+makes. The result counts the tests of a GPU (names with /2, /3 or GPU). The tests of the CPU show whether a failure is
+Caffe's own.
 """
 import argparse
 import os
@@ -169,7 +169,7 @@ def tests(options, tree):
 
 
 def make_images(folder, kind, count, seed):
-    """Of each of ten classes a picture of blots, moved and with noise, in the format of MNIST's files."""
+    """For each of ten classes a picture of blots, moved and with noise, in the format of MNIST's files."""
     shapes, source = random.Random(0), random.Random(seed)
     blots = [[(shapes.uniform(6, 22), shapes.uniform(6, 22)) for _ in range(5)] for _ in range(10)]
     labels = bytes(i % 10 for i in range(count))

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 BOOT_SECONDS = 180
-# What timeout(1) ends with when the time was up; the latter if it had to use SIGKILL.
+# The exit statuses of timeout(1) after a timeout; the latter if it had to use SIGKILL.
 TIMED_OUT = (124, 137)
 # A program's output goes to a file: several samples end by closing descriptors that they share with their children.
 STEP = """cd {folder} || exit 126

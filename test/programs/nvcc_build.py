@@ -116,7 +116,7 @@ class Toolchain:
 
 
 def library_options(library):
-    """What nvcc gets for a word of target_link_libraries()."""
+    """The options of nvcc for a word of target_link_libraries()."""
     if library == "OpenMP::OpenMP_CXX":
         return ["-Xcompiler", "-fopenmp"]
     if library == "CUDA::cudart":
@@ -130,7 +130,7 @@ def library_options(library):
 
 
 def native_architectures():
-    """Of the GPUs that nvidia-smi lists."""
+    """The architectures of the GPUs that nvidia-smi lists."""
     try:
         done = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True)
     except OSError as error:
@@ -151,8 +151,8 @@ def run_compiler(command, folder):
 
 
 def copy(how, paths):
-    """cmake -E copy, copy_if_different and copy_directory. What is not there is left out, as a tarball may lack pictures
-    of the documentation."""
+    """cmake -E copy, copy_if_different and copy_directory. Missing files are left out, as a tarball may lack
+    pictures of the documentation."""
     *sources, target = [pathlib.Path(path) for path in paths]
     for source in sources:
         if how == "copy_directory":

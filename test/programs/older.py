@@ -49,7 +49,7 @@ def runs(options, programs):
 
 
 def verdict(program, code, output):
-    """What became of it, in a word and its reason."""
+    """The result of a program, in a word, and its reason."""
     soname = re.search(r"\[(libcudart\.so\.[\d.]+)\]", run(["readelf", "-d", str(program)]).stdout)
     last = (output.strip().splitlines() or [""])[-1]
     return {0: "passed", WAIVED: "waived"}.get(code, "failed"), f"{soname[1] if soname else 'no shared runtime'}: {last[:90]}"

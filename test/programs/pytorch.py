@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stock PyTorch: what it computes, and how long its training step takes.
+"""Stock PyTorch: results of its functions, and the time of a training step.
 
 usage: pytorch.py [--steps N] [PART...]                            natively
        vcuda run --backend cuda -- pytorch.py [--steps N] [PART...]  through virtio-cuda
 
-Prints the same lines both times, but for durations: compare them. Ends with status 1 if a part fails. What a step of the
-training waits for is the difference between `vcuda run --stats` of two numbers of steps, over theirs.
+Prints the same lines both times, but for durations: compare them. Ends with status 1 if a part fails. The waits
+of a training step are the difference of `vcuda run --stats` for two numbers of steps, divided by the difference of the
+numbers.
 """
 
 import argparse

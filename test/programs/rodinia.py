@@ -24,7 +24,8 @@ import time
 # The programs seed their generators with the time of day; both versions are given the same one.
 FIXED_TIME = "#include <time.h>\ntime_t time(time_t *t)\n{\n\tif (t)\n\t\t*t = 42;\n\treturn 42;\n}\n"
 
-# What CUDA 13 no longer has, and what its documentation names instead. The clock's rate is only printed.
+# Functions and fields that CUDA 13 removed, and the replacements of its documentation. The clock's rate is only
+# printed.
 RENAMED = {"cudaThreadSynchronize": "cudaDeviceSynchronize", "cudaThreadExit": "cudaDeviceReset",
            "deviceOverlap": "asyncEngineCount", "deviceProp.clockRate": "0"}
 
@@ -121,7 +122,8 @@ def random_bytes(folder):
 
 
 def inner(lines):
-    """Of a sheet of 512 x 512: what the edge has not reached yet. The OpenMP version computes something else there."""
+    """For a sheet of 512 x 512: the part that the edge has not reached yet. The OpenMP version computes something
+    else there."""
     return [line for index, line in enumerate(lines) if 64 <= index // 512 < 448 and 64 <= index % 512 < 448]
 
 

@@ -42,7 +42,7 @@ import nvcc_build
 CATEGORIES = ["0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features", "4_CUDA_Libraries",
               "5_Domain_Specific", "6_Performance"]
 
-# What a sample needs besides cudart, a GPU and a terminal. Found in its CMakeLists.txt.
+# The requirements of a sample besides cudart, a GPU and a terminal. Found in its CMakeLists.txt.
 NEEDS = [
     (r"NvSci|nvsci|EGL|Vulkan|d3d|D3D", "graphics or platform interoperability"),
     (r"\bMPI", "MPI"),

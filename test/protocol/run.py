@@ -72,7 +72,7 @@ def check_usage():
 
 
 def refuse(path):
-    """What the script that reads such an input says to it."""
+    """The answer of the script that reads such an input."""
     if path.suffix == ".names":
         return run(FUNCTIONS, "entries.c", path, SHAPES)
     if path.suffix == ".twins":

@@ -111,7 +111,7 @@ static bool add_case(struct reader *r, const struct ptx_case *like, const char *
 	return true;
 }
 
-/* The first <a|b|c>; what stands in <> without a choice belongs to the text. */
+/* The first <a|b|c>; text in <> without a choice belongs to the instruction. */
 static const char *find_choice(const char *text, const char **close)
 {
 	for (; (text = strchr(text, '<')); text++) {

@@ -3,9 +3,9 @@
  * The instruction tests of one family, from a .ptxt file:
  *
  *   # a comment
- *   target sm_90                                  what stands behind .target; sm_80 without it
+ *   target sm_90                                  the operand of .target; sm_80 without it
  *   threads 8 4 4                                 the shape of a block, 128 threads; 128 1 1 without it
- *   module {{ TEXT }}                             PTX that stands before the kernel
+ *   module {{ TEXT }}                             PTX before the kernel
  *   b32 = b32 b32 : add.<u32|s32|sat.s32>         results = operands : instruction
  *   b32 pred = b32 : shfl.sync.up.b32 $d|$e, $a, 1, 0, -1;
  *   f32 = f32 : rcp.approx.f32 ~ 2.4e-7           a bound of the relative error

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a real GPU computed: for each result of a test the first tuples' values and, of the others, a hash of each 32.
- * Tests whose results have bounds keep more values and no hashes. A file has one line a test: its key and this in
- * base 64.
+ * The results of a real GPU: for each result of a test the first tuples' values, and a hash of each 32 of the others.
+ * Tests whose results have bounds keep more values and no hashes. A file has one line a test: its key, and these
+ * results in base 64.
  */
 #ifndef TEST_PTX_EXPECT_H
 #define TEST_PTX_EXPECT_H

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of PTX's instructions: what NVIDIA's ptxas takes, the software GPU takes, or says that it does not.
+"""The forms of PTX's instructions: the software GPU compiles each form that ptxas accepts, or refuses it by name.
 
 usage: forms.py [--all] [--keep FOLDER] [--part TEXT] CHECKER [TABLE]
 
 forms.table holds lines of a name and its operands; each choice in <|> makes a form of its own (%or% is a |), and
 `let NAME a|b` a choice for $NAME. A line that begins with `: ` is whole statements, in which %% is a number of their
-own; one that begins with `= ` stands before the kernel, with names f, g, x, y of its own. In operands, @ and a letter
+own; one that begins with `= ` goes before the kernel, with names f, g, x, y of its own. In operands, @ and a letter
 stand for what depends on the name:
 
   @t @T @D      a register of the first or second type, of twice the first
@@ -18,8 +18,9 @@ stand for what depends on the name:
   @G @I @g @o @B  coordinates, coordinates in bytes, gradients, offsets, a level
 
 Of each line's first form of its types there are more: with a guard, and with each source a number.
-Of lines of very many forms some are tried, always the same ones; --all tries all. The forms that ptxas takes for any of
-TARGETS go to CHECKER, which compiles them. What it refuses must be in REFUSED, which doc/reference/software-gpu.md tells of.
+From lines with very many forms some are tried, always the same ones; --all tries all. CHECKER compiles the forms that
+ptxas accepts for any of TARGETS. A form that CHECKER refuses must be in REFUSED, which doc/reference/software-gpu.md
+describes.
 """
 import argparse
 import hashlib
@@ -118,7 +119,7 @@ def sample(texts, most):
 
 
 class Name:
-    """What an instruction's name says about its operands."""
+    """The facts about the operands in an instruction's name."""
 
     def __init__(self, name):
         self.words = name.split('.')
@@ -308,11 +309,11 @@ def groups(forms, size):
 
 
 class Assembler:
-    """What ptxas says about forms."""
+    """The verdicts of ptxas on forms."""
 
     def __init__(self, path, folder):
         self.path, self.folder = path, folder
-        self.hopeless = set()  # what no target can have: it is not read, or nothing is said of it
+        self.hopeless = set()  # forms that no target can have: they are not read, or have no message
 
     def complaints(self, forms, target, number):
         """The forms that it names, or None: it is content; an empty set: it says nothing of any."""
@@ -334,7 +335,7 @@ class Assembler:
         return {form for form, _ in found}
 
     def legal(self, forms, target, number):
-        """Those of the forms that it takes for this target."""
+        """The forms that ptxas accepts for this target."""
         while forms:
             bad = self.complaints(forms, target, number)
             if bad is None:
@@ -347,7 +348,7 @@ class Assembler:
 
 
 class Checker:
-    """What the software GPU says about them."""
+    """The verdicts of the software GPU on forms."""
 
     def __init__(self, path, folder):
         self.path, self.folder = path, folder

@@ -48,7 +48,7 @@ class Mutant:
         return f'{self.guard}{".".join(self.name)}{" " + operands if operands else ""};'
 
     def word(self):
-        """Of one that is not the opcode its number; None: there is none."""
+        """The number of a word other than the opcode; None: the name has no other word."""
         return self.random.randrange(1, len(self.name)) if len(self.name) > 1 else None
 
     def drop_word(self):
@@ -126,7 +126,7 @@ def mutate(form, target, words, generator):
 
 
 class Judge:
-    """What ptxas says about one instruction."""
+    """The verdict of ptxas on one instruction."""
 
     def __init__(self, path, folder):
         self.path, self.folder = path, folder

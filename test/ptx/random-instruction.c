@@ -442,8 +442,8 @@ char *random_instruction(struct random_state *s, const struct random_place *plac
 		return uniform_text(s, place, t->text);
 	text = random_fill(s, place, t->text);
 	/*
-	 * A guard, where it stands for one instruction that needs no other thread. The driver's assembler ignores that
-	 * of testp.
+	 * Adds a guard, if the text is one instruction that needs no other thread. The driver's assembler ignores the
+	 * guard of testp.
 	 */
 	if (t->need == ANYWHERE && strncmp(text, "testp", 5) && strchr(text, ';') == text + strlen(text) - 1 && !random_below(s, 6)) {
 		if (asprintf(&guarded, "@%s%%p%u %s", random_below(s, 2) ? "!" : "", random_below(s, 4), text) < 0)

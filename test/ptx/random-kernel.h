@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the kernel `test`(out, in) expects: the lengths of both in bytes. */
+/* The buffers of the kernel `test`(out, in): the lengths of both in bytes. */
 #define RANDOM_RESULTS 32768 /* where the threads' registers begin; before them 32 bytes a thread that it works on */
 #define RANDOM_THREAD 128    /* bytes of a thread's registers, of them: */
 #define RANDOM_SINGLES 64    /* five f32 from here */
@@ -63,7 +63,9 @@ unsigned random_below(struct random_state *s, unsigned limit);
 /* One instruction, or a few that belong together, as text for free(). */
 char *random_instruction(struct random_state *s, const struct random_place *place);
 
-/* `template` with registers and numbers for what stands behind each $; random-instruction.c says for what. */
+/*
+ * `template` with registers and numbers in the place of each $ and its letter; random-instruction.c lists the letters.
+ */
 char *random_fill(struct random_state *s, const struct random_place *place, const char *template);
 
 #endif

@@ -37,7 +37,7 @@ static void open_memory(void)
 	cuda_write(memory[1], input, RANDOM_IN);
 }
 
-/* NaNs have any bits: one number stands for all of them. */
+/* The bits of a NaN are unspecified: one number replaces all NaNs. */
 static void settle_nans(const struct random_kernel *k)
 {
 	for (unsigned n = 0; n < k->threads * k->blocks; n++) {

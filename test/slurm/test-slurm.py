@@ -74,7 +74,7 @@ class Holder:
 
 
 def is_process(number):
-    """It lives, and is no zombie."""
+    """Whether the process lives and is no zombie."""
     return read(f"/proc/{number}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for NVIDIA's libcupti.so.13 in a wheel. */
+/* A stand-in for NVIDIA's libcupti.so.13 in a wheel. */
 int cuptiGetVersion(unsigned int *version);
 
 int cuptiGetVersion(unsigned int *version)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for a library of PyTorch's wheel, which has a DT_RPATH to NVIDIA's libcupti. */
+/* A stand-in for a library of PyTorch's wheel, which has a DT_RPATH to NVIDIA's libcupti. */
 int cuptiGetVersion(unsigned int *version);
 unsigned int wheel_cupti_version(void);
 

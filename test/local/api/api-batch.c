@@ -43,7 +43,7 @@ static void lines(void)
 	fill(pinned, 2);
 	CHECK(!memcmp(back, pinned, N * 4));
 	CHECK(back_pinned[0] == 5 && back_pinned[N - 1] == 5);
-	/* What is wrong with one is found before any is done. */
+	/* An error in one copy is found before any copy is made. */
 	memset(back_pinned, 0, N * 4);
 	to[0] = (CUdeviceptr)back_pinned, from[0] = a, sizes[1] = N * 4 + 4;
 	GIVES(cuMemcpyBatchAsync(to, from, sizes, 3, attributes, first, 2, &fail, stream), CUDA_ERROR_INVALID_VALUE);

@@ -7,7 +7,7 @@ const char capture_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visi
 
 struct capture_has has;
 
-/* What a call takes away or leaves, of one capture. */
+/* The objects that a call consumes or creates, for one capture. */
 static struct {
 	CUdeviceptr memory;
 	CUmodule module;

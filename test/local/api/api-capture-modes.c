@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a capture forbids beside it: calls that may have to wait for the device, unless its mode or the thread's permits
- * them. What is refused spoils the capture. As an H100 with driver 580 has it.
+ * Calls that a capture forbids meanwhile: calls that may have to wait for the device, unless its mode or the thread's
+ * permits them. A refused call invalidates the capture. As on an H100 with driver 580.
  */
 #include <pthread.h>
 

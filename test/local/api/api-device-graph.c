@@ -287,7 +287,7 @@ static void run_shapes(CUstream s, CUstream t)
 			if (n < 6)
 				check_buffers(&b);
 		}
-		/* It runs to its end, whatever becomes of its handle. */
+		/* A launch runs to its end, even if its handle is destroyed. */
 		OK(cuGraphExecDestroy(exec));
 		check_buffers(&b);
 	}
@@ -372,7 +372,7 @@ static void run_any(CUstream s, CUstream t, uint32_t seed, unsigned int graphs)
 	free_buffers(&b);
 }
 
-/* ---- behind a stream that stands ---- */
+/* ---- behind a stream that waits ---- */
 
 static void *let_go(void *word)
 {

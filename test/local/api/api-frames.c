@@ -60,7 +60,7 @@ static void errors(CUfunction f)
 	GIVES(cuParamSetSize(f, 4097), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuLaunchGrid(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuLaunchGrid(f, 1, -1), CUDA_ERROR_INVALID_VALUE);
-	/* none of its parameters, more than it has, and a block that nobody gave a shape */
+	/* a launch without its parameters, with too many, and without a block shape */
 	OK(cuParamSetSize(f, 0));
 	GIVES(cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
 	OK(cuParamSetSize(f, BYTES + 1));

@@ -288,7 +288,7 @@ void api_capture(void)
 	OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &used));
 	CHECK(used == 0);
 	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
-	/* What a graph allocates and does not free lives on, and is allocated once. */
+	/* An allocation that a graph does not free lives on, and is allocated once. */
 	OK(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	OK(cuMemAllocAsync(&p, N * 4, s));
 	OK(cuMemsetD8Async(p, 1, N * 4, s));

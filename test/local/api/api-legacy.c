@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What uses the legacy default stream, or a whole context, while a stream captures. */
+/* Calls that use the legacy default stream, or a whole context, while a stream captures. */
 #include <pthread.h>
 
 #include "test/local/api.h"

@@ -153,7 +153,7 @@ void api_pools(void)
 	OK(cuMemPoolTrimTo(own, 0));
 	OK(cuMemPoolDestroy(own));
 	GIVES(cuMemAllocFromPoolAsync(&p, bytes, own, s), CUDA_ERROR_INVALID_VALUE);
-	/* What it handed out lives on. */
+	/* Allocations of the pool outlive it. */
 	OK(cuMemsetD8Async(q, 1, bytes, s));
 	OK(cuMemFreeAsync(q, s));
 	OK(cuStreamSynchronize(s));
@@ -161,7 +161,9 @@ void api_pools(void)
 	CHECK(own == pool);
 }
 
-/* What a program's pool that grows by one mapping after the other hands out lies in two of them at times. All is 1. */
+/*
+ * A program's pool that grows by one mapping after the other has allocations in two mappings at times. All words are 1.
+ */
 static void over_the_boundary(CUdeviceptr p, size_t granule)
 {
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
@@ -235,7 +237,7 @@ void api_mapped(void)
 	GIVES(cuMemcpyDtoH_v2(out, p + granule - 16, 32), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemsetD8_v2(p + granule - 16, 0, 32), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemAddressFree(p, 2 * granule), CUDA_ERROR_INVALID_VALUE);
-	/* What was written is still there. */
+	/* The written data is still there. */
 	OK(cuMemMap(p + granule, granule, 0, b, 0));
 	OK(cuMemSetAccess(p + granule, granule, &access, 1));
 	OK(cuMemcpyDtoH_v2(out, p + granule + 4, 4));

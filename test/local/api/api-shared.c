@@ -9,7 +9,7 @@
 #define SHARED_PAGES 4
 #define SHARED_WORDS (SHARED_PAGES * 1024)
 
-/* What a kernel does to memory that is registered is in every mapping of the file, and the other way round. */
+/* Stores of a kernel to registered memory appear in each mapping of the file, and the other way round. */
 static void share(int file, bool keep_open)
 {
 	uint32_t *all = mmap(NULL, SHARED_PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -24,7 +24,7 @@ static void share(int file, bool keep_open)
 	/* From the second page on: so it is seen where in the file a range is. */
 	part = all + 1024;
 	result = cuMemHostRegister_v2(part, 2048 * 4, CU_MEMHOSTREGISTER_DEVICEMAP);
-	/* Without privileges nobody can open a file that has no name and no descriptor. */
+	/* Without privileges no process can open a file that has no name and no descriptor. */
 	if (result == CUDA_ERROR_NOT_SUPPORTED && !keep_open)
 		return;
 	OK(result);
@@ -39,7 +39,7 @@ static void share(int file, bool keep_open)
 	}
 	OK(cuMemHostUnregister(part));
 	GIVES(cuMemHostUnregister(part), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-	/* It is shared still. */
+	/* The memory is still shared. */
 	all[1024] = 99;
 	CHECK(other[1024] == 99);
 	OK(cuMemHostRegister_v2(part, 2048 * 4, 0));
@@ -74,7 +74,7 @@ void api_shared_memory(void)
 	CHECK(shm_unlink(own) == 0);
 }
 
-/* What only the device may read, and what is no memory of that kind at all. */
+/* Memory that only the device may read, and memory of another kind. */
 void api_shared_memory_refused(void)
 {
 	int file = new_file();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of host memory to the device that may return before they are made, and nobody can tell. */
+/* Copies of host memory to the device that may return before they are made, which no program can observe. */
 #include "test/local/api.h"
 #include "test/seed.h"
 
@@ -187,7 +187,10 @@ static void behind_first_launches(void)
 	OK(cuMemFreeHost((void *)done));
 }
 
-/* What the device writes to pinned memory is there before it is copied, whoever else finds out that it is. */
+/*
+ * Stores of the device to pinned memory are complete before the memory is copied, even if another thread sees them
+ * first.
+ */
 static void behind_the_device(void)
 {
 	static const size_t bytes[] = {4, 4 * KIB, 4 * KIB + 1, 64 * KIB};
@@ -317,7 +320,7 @@ static void errors(void)
 
 enum { THREADS = 5, ROUNDS = 40 };
 
-/* What each copies in the default stream is there at once for a stream that does not wait for that one. */
+/* A copy in the default stream is visible at once to a stream that does not wait for the default stream. */
 static void *copy_and_look(void *number)
 {
 	size_t most = 200 * KIB, seed = (uintptr_t)number;

@@ -41,7 +41,7 @@ static void put(unsigned int i, uint32_t value)
 	__atomic_store_n(&host[i], value, __ATOMIC_RELEASE);
 }
 
-/* What stands behind a wait has not run a while later, and has once the host has written `value`. */
+/* Work behind a wait has not run a while later, and has run once the host has written `value`. */
 static void waits_until(uint32_t before, uint32_t value, uint32_t operand, unsigned int flags)
 {
 	put(0, before);
@@ -287,8 +287,7 @@ void api_stuck(void)
 	exit(0);
 }
 
-/* Contexts end although streams of theirs wait for ever, pinned memory and all. What stands behind the waits is not
- * done. */
+/* Contexts with pinned memory end although their streams wait for ever. The work behind the waits is not done. */
 void api_stuck_ends(void)
 {
 	uint32_t *own_memory;

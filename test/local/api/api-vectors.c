@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors of 8 and 16 bytes that one block writes and another reads meanwhile: whoever sees one half sees the other. What
- * scans block by block hands on is such. An H100 does so with two numbers, and tears four at times (doc/measured.md).
+ * Vectors of 8 and 16 bytes that one block writes and another reads meanwhile: a read gets both halves of the same
+ * store. Scans block by block pass such vectors on. An H100 does so with two numbers, and tears four at times
+ * (doc/measured.md).
  */
 #include "test/local/api.h"
 
 enum { ROUNDS = 200000 };
 
-/* Of the two blocks the first writes ROUNDS vectors of like numbers to its thread's place, `step` bytes apart, the
- * other reads as often. */
+/*
+ * The first of two blocks writes ROUNDS vectors of equal numbers to its thread's place, `step` bytes apart. The other
+ * block reads as often.
+ */
 static const char text[] =
 	".version 8.0\n.target sm_70\n.address_size 64\n"
 	".visible .entry hand_on(.param .u64 places, .param .u64 torn, .param .u32 rounds)\n{\n"

@@ -141,7 +141,7 @@ static void forks_beside_threads(void)
 		awkward_join(threads[i]);
 }
 
-/* Another program is another matter, whoever starts it. */
+/* A fork that executes another program works: system() starts this one again. */
 static void starts_a_program(void)
 {
 	char path[4096], command[4200];

@@ -184,7 +184,7 @@ static void use_other(void *h)
 	REFUSED(cuMemExportToShareableHandle(out, (CUmemGenericAllocationHandle)(uintptr_t)h, 1, 0));
 }
 
-/* Device memory that is none; on the host's side an address that nobody made known. */
+/* An invalid device address; on the host's side an address that is not registered. */
 static void use_address(void *h)
 {
 	CUdeviceptr p = (CUdeviceptr)(uintptr_t)h;
@@ -409,7 +409,7 @@ void awkward_handles(void)
 		CHECK(!memory[i]);
 }
 
-/* More objects than any program has: the worker's memory is not without end. What is let go can be had again. */
+/* More objects than any program has: the worker's memory is limited. Destroyed objects make room for new ones. */
 void awkward_objects(void)
 {
 	enum { MOST = 1 << 20 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What awkward.c does, as programs of the runtime see it. usage: awkward-runtime CASE [ARGUMENT...] */
+/* The cases of awkward.c for programs of the runtime. usage: awkward-runtime CASE [ARGUMENT...] */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void *set_later(void *go)
 
 /* ---- cases ---- */
 
-/* What kernels print has been written when a stream or an event was waited for: the program's own lines follow it. */
+/* A wait for a stream or an event writes the output of its kernels: the program's own lines follow it. */
 static void printed(void)
 {
 	cudaStream_t streams[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom: failed work that is polled for, default streams of both kinds, captures, host functions. */
+/* Waits between streams: failed work that is polled for, default streams of both kinds, captures, host functions. */
 #include "awkward.h"
 
 #include <unistd.h>
@@ -86,7 +86,7 @@ void awkward_copies(void)
 	value = 0; /* was taken */
 	CHECK(awkward_read(p) == 1000 && go[1] == 1);
 	awkward_join(thread);
-	/* From device memory to device memory: whoever reads the copy afterwards has the kernel's result. */
+	/* From device memory to device memory: a later read of the copy gets the kernel's result. */
 	awkward_launch_answer(awkward_module, &go[2], p, 5, blocking);
 	awkward_later(&thread, &go[2]);
 	OK(cuMemcpyDtoD_v2(q, p, 4));
@@ -379,7 +379,7 @@ static void ask_for_help(void *unused)
 	wait_for(&helped);
 }
 
-/* What any function may do: memory, files, threads. */
+/* Calls that any function may make: memory, files, threads. */
 static void write_text(void *user)
 {
 	FILE *f = tmpfile();
@@ -443,7 +443,7 @@ static void take_time(void *calls)
 	++*(int *)calls;
 }
 
-/* What is queued waits in the end for room, and the stream for the function: it must return all the same. */
+/* A full queue waits for room, and the stream for the function: the function must return nevertheless. */
 void awkward_backlog(void)
 {
 	CUstream s = awkward_stream(CU_STREAM_NON_BLOCKING), t = awkward_stream(CU_STREAM_NON_BLOCKING);

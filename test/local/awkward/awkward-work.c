@@ -94,7 +94,7 @@ void awkward_contexts(void)
 		awkward_join(threads[i]);
 }
 
-/* Queues as much as it likes behind a kernel that nobody ends before the main thread is done. */
+/* Queues without a limit behind a kernel that only the main thread ends, once it is done. */
 static void *full_queue(void *argument)
 {
 	struct context_thread *t = argument;
@@ -122,8 +122,7 @@ static void *full_queue(void *argument)
 	return NULL;
 }
 
-/* What one context's queue does not take holds up its own thread only: the main thread works and ends the others' wait.
- */
+/* A full queue of one context holds up its own thread only: the main thread works and ends the others' wait. */
 void awkward_queues(void)
 {
 	_Atomic uint32_t *go = awkward_pinned(64);
@@ -181,7 +180,7 @@ static void *small_launches(void *unused)
 	return unused;
 }
 
-/* *p = what `lines` steps make of 1; a text that nobody has compiled before. */
+/* *p = the result of `lines` steps from 1; the text is new, so that no cache has it. */
 static char *long_kernel(unsigned int lines, unsigned int *expected)
 {
 	unsigned int salt = (unsigned int)getpid() * 2654435761u ^ (unsigned int)time(NULL), x = 1;
@@ -217,8 +216,10 @@ static double seconds(void)
 
 #define LINES 12000 /* take half a second at least */
 
-/* What the other thread must have done meanwhile is little, as machines have other work; held up it would have done
- * none. */
+/*
+ * The other thread must only have done a little meanwhile, as machines have other work; a thread that is held up does
+ * none.
+ */
 void awkward_compile(void)
 {
 	CUdeviceptr p = awkward_zeroed(4);
@@ -247,7 +248,10 @@ void awkward_compile(void)
 		OK(cuStreamSynchronize(s));
 		CHECK(awkward_read(p) == expected);
 		printf("compiled for %.2f s: %u rounds of the other thread\n", took, rounds);
-		/* Who had to wait for it would come round once. On an H100 beside three other tests it was 7 times. */
+		/*
+		 * A thread that has to wait for the compiler comes round once. On an H100 beside three other tests it
+		 * was 7 times.
+		 */
 		CHECK(took < 0.1 || rounds >= 3);
 		all += took;
 		OK(cuModuleUnload(module));

@@ -20,7 +20,7 @@ static struct batch batch_new(int64_t count, int64_t length, bool strided)
 {
 	struct batch b = {.count = count, .stride = length + random_below(5)};
 
-	/* What is only read may be the same for all. */
+	/* Operands that are only read may be the same for all. */
 	for (int64_t i = 0; i < count; i++)
 		b.places[i] = i * b.stride;
 	for (int64_t i = count - 1; i > 0 && !strided; i--) {

@@ -66,7 +66,7 @@ static float *memory(size_t floats)
 	return (float *)(uintptr_t)p;
 }
 
-/* What NVIDIA's cuSOLVER and others keep in a handle. */
+/* The settings that NVIDIA's cuSOLVER and others keep in a handle. */
 static void settings(void)
 {
 	float *a = memory(N * N), host[N];

@@ -66,7 +66,7 @@ static void group_read(struct group *g)
 	}
 }
 
-/* What can be solved without pivots too. */
+/* Makes the matrices solvable without pivots. */
 static void group_strengthen(struct group *g)
 {
 	for (int64_t l = 0; l < g->count; l++) {
@@ -263,7 +263,7 @@ static void geqrf(void)
 	group_free(&tau);
 }
 
-/* What is left of the right-hand side is at right angles to all columns. */
+/* The residual of the right-hand side is orthogonal to all columns. */
 static void gels(void)
 {
 	int (*f)(void *, int, int, int, int, uint64_t, int, uint64_t, int, int *, uint64_t, int) =

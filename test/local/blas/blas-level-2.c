@@ -157,7 +157,7 @@ static void update(bool packed, bool two, bool hermitian)
 	int (*two_f)(void *, int, int64_t, const void *, uint64_t, int64_t, uint64_t, int64_t, uint64_t, int64_t) = f;
 	const void *value = two || !hermitian ? scalar(alpha) : real_scalar(creal(alpha));
 
-	/* What a Hermitian matrix has no use for is not compared: on the diagonal there is none. */
+	/* The imaginary parts of a Hermitian matrix's diagonal are unused and not compared. */
 	for (int64_t i = 0; i < n && hermitian; i++)
 		a.o.now[matrix_index(&a, i, i)] = creal(a.o.now[matrix_index(&a, i, i)]);
 	operand_write(&a.o);

@@ -277,7 +277,7 @@ static void unread(float *a)
 	CHECK(!cuCtxSynchronize());
 }
 
-/* What is no number stays so in ReLU. */
+/* A NaN stays a NaN in ReLU. */
 static void no_number(float *a)
 {
 	float there;

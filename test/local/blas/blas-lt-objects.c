@@ -68,7 +68,7 @@ static bool is_of_11(void)
 	return lt.GetVersion() < 120000;
 }
 
-/* What CUDA 11's preference has and later ones do not. */
+/* The attributes that CUDA 11's preference has and later ones do not. */
 static void old_attributes(void *preference)
 {
 	static const int numbers[] = {2, 4, 10, 11, 13};

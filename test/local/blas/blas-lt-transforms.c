@@ -99,7 +99,7 @@ static double multiply(struct lt_matrix *d, const struct lt_matrix *a, const str
 	return largest;
 }
 
-/* Of a transposed A and an untransposed B, as GPUs have it; scales are powers of 2. */
+/* A product of a transposed A and an untransposed B, the form that GPUs have; scales are powers of 2. */
 static void product(const struct quarters *q)
 {
 	int64_t m = 16 * (1 + random_below(4)), n = 16 * (1 + random_below(4)), k = 16 * (1 + random_below(4));

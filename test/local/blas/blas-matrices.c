@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cuBLAS has for matrices beside BLAS. */
+/* The functions of cuBLAS for matrices beyond BLAS. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -22,7 +22,7 @@ struct matrix matrix_new(enum storage storage, enum kind kind, int64_t m, int64_
 /* A triangle, with diagonal elements that it can be solved with. */
 struct matrix triangle_new(enum storage storage, int64_t n, int64_t k);
 
-/* Where element i, j lies, or -1. */
+/* The index of element i, j, or -1. */
 int64_t matrix_index(const struct matrix *a, int64_t i, int64_t j);
 cplx matrix_get(const struct matrix *a, int64_t i, int64_t j);
 /* op: 0, or 1: of the transpose, or 2: of the conjugate transpose. */

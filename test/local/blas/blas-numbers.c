@@ -65,7 +65,7 @@ const struct element *element_of(char letter)
 	return e;
 }
 
-/* Of the digits that a half or bfloat16 has, the nearest: what is tested with has few, and is not very small. */
+/* The nearest number with the digits of a half or bfloat16: test numbers have few digits, and are not very small. */
 static double round_to(double value, int digits)
 {
 	int exponent;
@@ -125,7 +125,7 @@ static double from_quarter(const struct element *e, unsigned int code)
 	return code & 0x80 ? -size : size;
 }
 
-/* Of all there are the nearest, the even one of two. */
+/* The nearest of all codes; of two, the even one. */
 static uint8_t to_quarter(const struct element *e, double value)
 {
 	unsigned int best = 0;
@@ -143,7 +143,7 @@ void number_store(const struct element *e, void *base, int64_t i, cplx value)
 {
 	float s[2] = {(float)creal(value), (float)cimag(value)};
 	double d[2] = {creal(value), cimag(value)};
-	/* What is no number is tested with in integers too. */
+	/* For integer types a NaN is stored as 0. */
 	int8_t bytes[2] = {(int8_t)(isnan(d[0]) ? 0 : d[0]), (int8_t)(isnan(d[1]) ? 0 : d[1])};
 	int32_t integer = (int32_t)(isnan(d[0]) ? 0 : d[0]);
 	uint16_t half = e->letter == 'H' || e->letter == 'T' ? to_short(e, d[0]) : 0;

@@ -82,7 +82,7 @@ static void near(cplx a, cplx b, double scale)
 	CHECK(cabs(a - b) <= scale * (now.e->is_double ? 1e-13 : 2e-6));
 }
 
-/* It takes (a, b) to (r, 0), and has length 1. */
+/* The rotation takes (a, b) to (r, 0), and has length 1. */
 static void rotg(void)
 {
 	int (*f)(void *, void *, void *, void *, void *) = blas_function("~*rotg_v2");

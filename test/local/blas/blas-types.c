@@ -214,7 +214,7 @@ static void rank_k(bool hermitian, char from, int64_t most)
 	operand_free(&c.o);
 }
 
-/* What no documentation lists is refused; of the forms by three products NVIDIA's library has none here. */
+/* Undocumented combinations are refused; NVIDIA's library has no forms by three products for these. */
 static void rank_k_refused(void)
 {
 	static const char *const names[] = {"=CsyrkEx", "=CherkEx", "=Csyrk3mEx", "=Cherk3mEx"};
@@ -233,7 +233,7 @@ static void rank_k_refused(void)
 
 /* ---- vectors ---- */
 
-/* Of the vectors, of scalars, of results, of sizes, and of what is computed in. */
+/* Types: of the vectors, of scalars, of results, of norms, and of the computation. */
 struct vectors {
 	char type, scalar, result, norm, in;
 };

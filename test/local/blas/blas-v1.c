@@ -131,7 +131,7 @@ static void matrices(void)
 	cublasSgemm('t', 'N', 2, 2, 2, 1, ds, 2, ds, 2, 0, dn, 2);
 	host(out, dn, 4, 4);
 	CHECK(out[0] == 5 && out[1] == 11 && out[3] == 25);
-	/* What lies above the diagonal of A, times ones: (1 3; 0 4) */
+	/* The part above A's diagonal, times ones: (1 3; 0 4) */
 	cublasStrmm('L', 'U', 'N', 'N', 2, 2, 2, ds, 2, dn, 2);
 	host(out, dn, 4, 4);
 	CHECK(out[0] == 2 * (5 + 33) && out[1] == 2 * 44);
@@ -168,7 +168,7 @@ int main(void)
 	matrices();
 	CHECK(!cublasShutdown());
 	CHECK(!cublasShutdown());
-	/* It begins by itself too. */
+	/* The library also initialises itself. */
 	CHECK(!cublasAlloc(4, 4, &memory) && !cublasFree(memory) && !cublasShutdown());
 	printf("blas-v1: passed\n");
 	return 0;

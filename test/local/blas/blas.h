@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For programs that call cuBLAS through dlopen(), whichever is found, and compare it with plain C. Whatever the type of
- * the elements, the plain C computes in double _Complex; operands lie in device memory with numbers all around them, so
- * that a stray store is found.
+ * For programs that call any cuBLAS through dlopen(), and compare it with plain C. For each type of elements the plain
+ * C computes in double _Complex. Operands are in device memory with numbers all around them, so that a stray store is
+ * found.
  */
 #ifndef LOCAL_BLAS_H
 #define LOCAL_BLAS_H
@@ -22,7 +22,7 @@ struct element {
 	int type; /* cudaDataType's number */
 };
 
-/* What a test runs with. */
+/* The settings of a test. */
 struct setting {
 	const struct element *e;
 	bool device_scalars;
@@ -78,18 +78,18 @@ cplx number_load(const struct element *e, const void *base, int64_t i);
 /* `scale`: how large the sums are that made a. */
 bool number_is_close(const struct element *e, cplx a, cplx b, double scale);
 
-/* Of the setting's type. */
+/* Operands have the setting's type. */
 struct operand operand_new(int64_t length);
-/* Of n elements with an increment; of a matrix. */
+/* A vector has n elements with an increment; further functions are for a matrix. */
 struct operand vector_new(int64_t n, int64_t increment);
-/* The device's memory is what it is to be; `scale`: how large the sums are that made it. */
+/* Checks that the device's memory has the expected numbers; `scale`: the size of the sums that made them. */
 void operand_check(struct operand *o, double scale, const char *what);
-/* Reads it into before[]. */
+/* Reads the operand into before[]. */
 void operand_read(struct operand *o);
 void operand_write(struct operand *o);
 void operand_free(struct operand *o);
 
-/* Where element i of a vector lies. */
+/* The index of element i of a vector. */
 int64_t at(int64_t i, int64_t n, int64_t increment);
 
 /* An array of addresses in device memory, which is good until the next 8 of them. */

@@ -130,7 +130,7 @@ static void sizes_of(const unsigned int *type)
 	}
 }
 
-/* ---- conditions that nobody sets ---- */
+/* ---- conditions that are never set ---- */
 
 /* The value at the begin of a launch without CU_GRAPH_COND_ASSIGN_DEFAULT. */
 static void never_set(const unsigned int *value)
@@ -144,7 +144,7 @@ static void never_set(const unsigned int *value)
 	words();
 }
 
-/* It would not end if the value counted. */
+/* The loop would be endless if the value counted. */
 static void while_never_set(const unsigned int *unused)
 {
 	CUgraph g = new_graph(), *body = NULL;

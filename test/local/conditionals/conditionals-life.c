@@ -191,7 +191,7 @@ void capture_body(void)
 	OK(cuMemcpyDtoDAsync_v2(word(2), word(1), 4, stream));
 	OK(cuStreamEndCapture(stream, &got));
 	EXPECT(got == body);
-	/* Behind that, and nobody asks for the graph. */
+	/* A second capture behind the first one, with NULL for the graph. */
 	OK(cuStreamBeginCaptureToGraph(stream, body, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	OK(cuMemsetD32Async(word(4), 5, 1, stream));
 	OK(cuStreamEndCapture(stream, NULL));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the probes of conditional nodes share. Each works on a memory of WORDS words of 4 bytes, which are 0 at first.
- */
+/* Shared by the probes of conditional nodes. Each works on a memory of WORDS words of 4 bytes, which are 0 at first. */
 #ifndef TEST_LOCAL_CONDITIONALS_H
 #define TEST_LOCAL_CONDITIONALS_H
 

@@ -353,7 +353,7 @@ static void boxes(void)
 		}
 }
 
-/* What names too much, too little, or lies outside. */
+/* Boxes that name too much, too little, or memory outside. */
 static void odd_boxes(void)
 {
 	const struct cudaMemcpy3DParms good = {.srcPtr = {from[DEVICE], 16, 16, 4},

@@ -53,7 +53,7 @@ static void see(void *userdata, uint32_t domain, uint32_t id, const void *data)
 	switch (domain) {
 	case CUPTI_DOMAIN_DRIVER:
 		see_call(id, data);
-		/* Calls that are made here are told to nobody. */
+		/* Calls of a callback have no callbacks. */
 		cuCtxGetDevice(&device);
 		break;
 	case CUPTI_DOMAIN_RESOURCE:

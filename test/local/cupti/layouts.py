@@ -17,13 +17,14 @@ import tempfile
 PROJECT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[3])
 OURS = PROJECT / "guest/libcupti/cupti-abi.h"
 CC = ["cc", "-w", "-x", "c"]
-# Release of ours, wheels, and whether it is the newest of the release, whose records are not shorter.
+# The release of this project's records, wheels, and whether it is the newest of the release, whose records are not
+# shorter.
 RELEASES = [
     ("13", ["nvidia-cuda-cupti==13.5.25", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37"], True),
     ("13", ["nvidia-cuda-cupti==13.0.85", "nvidia-cuda-runtime==13.0.88", "nvidia-cuda-crt==13.0.88"], False),
     ("12", ["nvidia-cuda-cupti-cu12==12.9.79", "nvidia-cuda-runtime-cu12==12.9.79"], True),
 ]
-# Theirs have a version behind their name; the highest of a release counts.
+# NVIDIA's records have a version behind their name; the highest of a release counts.
 RECORDS = {
     "kernel": "Kernel", "memcpy": "Memcpy", "peer": "MemcpyPtoP", "memset": "Memset", "api": "API", "external": "ExternalCorrelation",
     "device": "Device", "context": "Context", "stream": "Stream", "synchronization": "Synchronization", "event": "CudaEvent",
@@ -57,7 +58,7 @@ def structures(text):
 
 
 def ask(source, options, text):
-    """What a program prints whose main() has the text."""
+    """The output of a program whose main() has the text."""
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/program"
         code = f"{source}\n#include <stdio.h>\n#include <stddef.h>\nint main(void)\n{{\n{text}\nreturn 0;\n}}\n"

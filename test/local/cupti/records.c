@@ -260,7 +260,7 @@ static void run_graph(CUgraphExec exec, CUstream stream)
 	OK(cuptiActivityFlushAll(0));
 }
 
-/* What records of work have in common. */
+/* The members that all records of work have. */
 struct node_record {
 	uint32_t correlation, context, stream, graph;
 	uint64_t node, start, end;

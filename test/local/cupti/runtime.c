@@ -90,7 +90,7 @@ static void stop_recording(void)
 	OK(cuptiActivityDisable(CUPTI_KIND_RUNTIME));
 }
 
-/* Its calls have records below those of its caller. */
+/* The records of these calls are below those of the caller. */
 static __attribute__((noinline)) void launch_twice(uint32_t size)
 {
 	volatile char room[512] = {0};

@@ -24,7 +24,7 @@ static void wait_for(_Atomic bool *flag)
 
 /* ---- locks ---- */
 
-/* Of the client. A thread that has it may take it again: its own calls may ask it for a buffer. */
+/* The client's lock. A thread that has it may take it again: its own calls may ask it for a buffer. */
 static pthread_mutex_t lock;
 static _Atomic unsigned int waiters;
 
@@ -58,7 +58,10 @@ static void ignore(void *userdata, uint32_t domain, uint32_t id, const void *see
 	(void)userdata, (void)domain, (void)id, (void)seen;
 }
 
-/* What a client may do while it holds its lock, for which another thread waits in a function of the client. */
+/*
+ * Calls that a client may make while it holds its lock, and another thread waits for the lock in a function of the
+ * client.
+ */
 static void use_all(void)
 {
 	subscriber_handle subscriber;
@@ -365,13 +368,13 @@ static unsigned int calls_of_main(void)
 	return found;
 }
 
-/* Flushes while the thread stands still somewhere. */
+/* Flushes while the thread is stopped at an arbitrary place. */
 static cupti_result flush_beside(pthread_t thread)
 {
 	cupti_result result;
 	CUdevice device;
 
-	/* It does not stand where it gets a buffer. */
+	/* The thread must not stop where it gets a buffer. */
 	while (buffers_given == buffers_taken)
 		sched_yield();
 	may_go_on = false;

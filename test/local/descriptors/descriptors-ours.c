@@ -115,7 +115,7 @@ static void closes_twice(unsigned int unused)
 	OK(probe_use());
 }
 
-/* Who replaced a descriptor before it forked has it in the child as well. */
+/* A process that replaced a descriptor before it forked has it in the child as well. */
 static void replaced_then_forks(unsigned int index)
 {
 	struct precious p = precious_make(FILE_WITH_TEXT);

@@ -34,7 +34,7 @@ void peer_codes(void)
 	GIVES(cuCtxEnablePeerAccess(a, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 	OK(cuCtxEnablePeerAccess(b, 0));
 	GIVES(cuCtxEnablePeerAccess(b, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-	/* It has a direction. */
+	/* Peer access has a direction. */
 	use(1);
 	GIVES(cuCtxDisablePeerAccess(a), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 	use(0);

@@ -21,7 +21,7 @@ static void export_filled(int to, uint32_t first)
 	CHECK(send_file(to, fd));
 }
 
-/* What the descriptor holds has these values. */
+/* Checks that the descriptor's memory has these values. */
 static void use(int fd, uint32_t first)
 {
 	size_t bytes = 2 * granule();

@@ -161,7 +161,7 @@ static const struct {
 	{"cuMemsetD2D32", set_rows, true, NO_END},
 };
 
-/* Each half lies within one mapping. */
+/* Each half is within one mapping. */
 static CUresult fill_border(uint32_t value)
 {
 	CUresult first = cuMemsetD32_v2(border, value, WORDS / 2);

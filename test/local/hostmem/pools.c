@@ -179,7 +179,7 @@ static void give_access(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
-/* Allocations are of a context, the pool is not. What was freed there and not reached ends with it, too. */
+/* Allocations belong to a context, the pool does not. Queued frees of a context end with it, too. */
 static void end_context(void)
 {
 	CUmemoryPool pool = new_pool(HOST);

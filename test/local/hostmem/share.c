@@ -59,7 +59,7 @@ int share_child(int socket)
 	words(p)[granule / 4] = 4711;
 	say(socket);
 	hear(socket);
-	/* It lives as long as one process has it. */
+	/* The memory lives as long as one process has it. */
 	EXPECT(words(p)[7] == 44);
 	step(p, 1, N);
 	EXPECT(words(p)[7] == 45);

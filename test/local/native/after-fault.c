@@ -28,7 +28,7 @@ static const struct fault {
 	uint64_t parameter;
 } faults[] = {{"null", "address", 0}, {"misaligned", "address", 2}, {"trap", "trap", 0}, {"assert", "claim", 0}};
 
-/* What a context has before the fault. */
+/* The objects of a context before the fault. */
 struct made {
 	CUcontext context;
 	CUmodule module;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NVIDIA's driver answers, as data: error texts, calls before cuInit, codes, CUDA_VISIBLE_DEVICES. The program
+ * Answers of NVIDIA's driver, as data: error texts, calls before cuInit, codes, CUDA_VISIBLE_DEVICES. The program
  * opens the libraries by their names and so runs natively as well.
  *
  * usage: answers texts errors.txt | answers early libcuda.so.1.txt early.txt | answers codes | answers visible |

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of three streams: random scripts of work, forks, joins and changes of dependencies, and what the driver
- * makes of them. The program opens the library by its name and so runs natively as well.
+ * Captures of three streams: random scripts of work, forks, joins and changes of dependencies, and the driver's
+ * results. The program opens the library by its name and so runs natively as well.
  *
- * usage: captures COUNT          prints a line for each script: the script, `:`, what came of it
+ * usage: captures COUNT          prints a line for each script: the script, `:`, its result
  *        captures COUNT FILE     compares with lines that NVIDIA's driver gave; each other one is printed, exit status
  * 1
  *
@@ -17,7 +17,7 @@
  *   da   a is destroyed, and a new stream takes its place
  * A step with a stream that is not captured is left out (`-`), one that fails has its code behind it.
  *
- * What came of it: of each stream, before the end, the number of nodes that it depends on, or `n` if it is not
+ * The result: for each stream, before the end, the number of nodes that it depends on, or `n` if it is not
  * captured, `i` if its capture is invalid; then the code of cuStreamEndCapture() and the graph's nodes and edges.
  */
 #include "test/local/native/native.h"

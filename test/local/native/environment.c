@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NVIDIA's driver does with the variables CUDA_MODULE_LOADING, CUDA_LAUNCH_BLOCKING, CUDA_DEVICE_MAX_CONNECTIONS
- * and CUDA_DEVICE_ORDER, on one GPU. Expected is what the CUDA programming guide and the driver API say of their
- * values; of other values they say nothing. The program opens the library by its name and so runs natively as well.
- * Each setting has a process of its own.
+ * The behaviour of NVIDIA's driver for the variables CUDA_MODULE_LOADING, CUDA_LAUNCH_BLOCKING,
+ * CUDA_DEVICE_MAX_CONNECTIONS and CUDA_DEVICE_ORDER, on one GPU. The expected results are those of the CUDA programming
+ * guide and the driver API, which list valid values only. The program opens the library by its name and so runs
+ * natively as well. Each setting has a process of its own.
  *
  * usage: environment loading|blocking|devices
  *

@@ -47,7 +47,7 @@ static void begin(void)
 static const CUmemPoolProps shared = {
 	.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .handleTypes = TYPE, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 
-/* What the importing process gets, besides the descriptors of two pools. */
+/* The data for the importing process, besides the descriptors of two pools. */
 struct offer {
 	CUmemPoolPtrExportData whole, of_second;
 	int probes, different;

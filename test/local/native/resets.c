@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cudaDeviceReset resets: the primary context that is current in the calling thread, whose handle stays current.
- * NVIDIA's runtimes of 11.8, 12.9, 13.0 and 13.5 answer so (after a fault: asked of 13.0). usage: resets [LIBCUDART]
+ * The effect of cudaDeviceReset: it resets the primary context that is current in the calling thread, and its handle
+ * stays current. NVIDIA's runtimes of 11.8, 12.9, 13.0 and 13.5 answer so (after a fault: asked of 13.0). usage: resets
+ * [LIBCUDART]
  */
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What CUDA_VISIBLE_DEVICES means to the driver of a machine with two devices. The program opens the library by its
+ * The effect of CUDA_VISIBLE_DEVICES on the driver of a machine with two devices. The program opens the library by its
  * name and so runs natively as well.
  *
  * usage: visible-two FILE

@@ -9,7 +9,7 @@
 #include "parts.h"
 #include "protocol/cuda-functions.h"
 
-/* Its links. */
+/* The links of a device. */
 enum { TO_PEER, TO_STRANGER, TO_SWITCH, DOWN, LINKS };
 
 static D devices[2];

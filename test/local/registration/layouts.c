@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes: several registrations in one piece of memory, of each kind, unregistered in each order. What lies beside a
+ * Probes: several registrations in one piece of memory, of each kind, unregistered in each order. Memory beside a
  * registration keeps its contents, and each one can be used until its own end.
  */
 #include <pthread.h>

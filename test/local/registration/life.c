@@ -61,7 +61,7 @@ static void wait_for(pid_t child)
 	EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* The child changes what lies beside a registration; the parent does not see it, and its registration goes on. */
+/* The child changes memory beside a registration; the parent does not see it, and its registration goes on. */
 static void fork_beside(const char *variant, uint8_t *page)
 {
 	uint8_t beside;
