@@ -225,8 +225,9 @@ static void check_compile(void)
 {
 	const char *text = getenv("VCUDA_CPU_COMPILE");
 
-	if (text && *text && strcmp(text, "auto") && strcmp(text, "quick") && strcmp(text, "optimised"))
-		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto, quick or optimised", text);
+	if (text && *text && strcmp(text, "auto") && strcmp(text, "quick") && strcmp(text, "standalone") &&
+	    strcmp(text, "optimised"))
+		vcuda_log("VCUDA_CPU_COMPILE=%s is not used: choose auto, quick, standalone or optimised", text);
 }
 
 /* The present clock of the first CPU, kHz, as a virtual machine reports it. 0: unknown. */

@@ -12,7 +12,7 @@
 #include "front/ptx-key.h"
 
 /* Changes when the key's own composition does. */
-#define KEY_FORMAT 2
+#define KEY_FORMAT 3
 
 #define FACTS "facts"
 
@@ -59,8 +59,8 @@ bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *k
 bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
 		     struct vcuda_cache_key *key)
 {
-	uint32_t numbers[] = {KEY_FORMAT,     blockdim[0],   blockdim[1],    blockdim[2],
-			      version.masked, version.quick, version.checked, version.scalar};
+	uint32_t numbers[] = {KEY_FORMAT,      blockdim[0],    blockdim[1],       blockdim[2],       version.masked,
+			      version.quick, version.checked, version.scalar, version.standalone};
 	struct sha256_ctx sha;
 
 	sha256_init(&sha);

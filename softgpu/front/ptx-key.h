@@ -11,6 +11,7 @@ struct ptx_version {
 	bool quick;   /* compiled in a fraction of the time, and slower */
 	bool checked; /* each access by itself: ptx_check_accesses() */
 	bool scalar;  /* quick code of one lane for a kernel that is to have 32 */
+	bool standalone; /* the masked version, made to run from a warp's begin to its end without a full one */
 };
 
 /* Finds out the compiler's build, which all keys but a text's need; any number of calls, from any thread. */

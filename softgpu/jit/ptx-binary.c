@@ -32,7 +32,7 @@ static void free_code(struct ptx_machine_code *code)
 	}
 }
 
-static void free_binary(struct ptx_binary *binary)
+void ptx_binary_free(struct ptx_binary *binary)
 {
 	free_code(binary->full);
 	free_code(binary->masked);
@@ -46,7 +46,7 @@ static void free_module_code(struct ptx_module *module)
 	for (uint32_t k = 0; k < module->kernel_count; k++)
 		for (struct ptx_binary *b = module->kernels[k].binaries, *next; b; b = next) {
 			next = b->next;
-			free_binary(b);
+			ptx_binary_free(b);
 		}
 	ptx_jit_destroy(module->jit);
 }
@@ -115,14 +115,13 @@ static void enter(struct ptx_binary *b)
 	b->kernel->binaries = b;
 }
 
-void ptx_binary_replace(struct ptx_binary *scalar, struct ptx_binary *better, struct ptx_machine_code *code)
+void ptx_binary_replace(struct ptx_binary *first, struct ptx_binary *better)
 {
-	pthread_mutex_lock(&module_of(scalar)->lock);
-	ptx_binary_publish(better, false, code);
+	pthread_mutex_lock(&module_of(first)->lock);
 	better->state = PTX_BINARY_READY;
 	enter(better);
-	__atomic_store_n(&scalar->better, better, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&module_of(scalar)->lock);
+	__atomic_store_n(&first->better, better, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&module_of(first)->lock);
 }
 
 /* The binary for a block shape, new if need be. The caller holds the module's lock. */

@@ -240,7 +240,7 @@ static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version
 	struct lower l = {.body = &plan->body,
 			  .low = &plan->low,
 			  .version = {.width = plan->lanes,
-				      .masked = version.masked,
+				      .masked = version.masked || version.standalone,
 				      .quick = version.quick,
 				      .checked = version.checked}};
 	enum ptx_status status = PTX_NO_MEMORY;
@@ -284,6 +284,8 @@ enum ptx_status ptx_compile(struct ptx_plan *plan, struct ptx_version version, c
 	lap(&since);
 	if (version.masked)
 		status = find_exits(plan, version.checked, machine);
+	if (version.standalone)
+		memset(plan->low.reenter, 0, plan->body.block_count * sizeof(*plan->low.reenter));
 	times->lowering = lap(&since);
 	if (status == PTX_OK)
 		status = compile(plan, version, machine, name, object, stack, times);

@@ -14,6 +14,14 @@
  */
 #define MANY_INSTRUCTIONS 300
 #define SCALAR_INSTRUCTIONS 32
+/*
+ * In a kernel with so many branches that lanes may take apart, the lanes of some warp nearly always part, so the kernel
+ * needs a masked version beside the full one. Standalone code takes half the time of both to compile. It ran warps whose
+ * lanes part up to twice as fast as both, and warps whose lanes stay together up to 7 times more slowly than the full
+ * version: a smaller kernel, which compiles in less than about 0.1 s, is not worth that.
+ */
+#define STANDALONE_BRANCHES 8
+#define STANDALONE_INSTRUCTIONS 256
 /* A larger kernel stays quick, so that it does not keep the background thread busy for minutes. */
 #define OPTIMISED_INSTRUCTIONS 16384
 /* The same of targets of brx.idx: the time grows with their square. 120 take 0.5 s, 1000 more than a minute. */
@@ -56,7 +64,7 @@ bool ptx_make_is_patient(void)
 	return is_wanted("optimised");
 }
 
-bool ptx_make_may_be_scalar(struct ptx_version v)
+bool ptx_make_may_be_replaced(struct ptx_version v)
 {
 	return !v.masked && !v.checked && !ptx_make_is_patient() && !is_wanted("quick");
 }
@@ -86,7 +94,7 @@ static enum ptx_status compile(const struct ptx_wanted *w, struct ptx_plan *plan
 	status = ptx_compile(plan, made->version, name, &object, &stack, &made->times, error);
 	if (status != PTX_OK)
 		return status;
-	made->piece = ptx_piece_pack(plan, made->version.masked, object, stack);
+	made->piece = ptx_piece_pack(plan, made->version, object, stack);
 	LLVMDisposeMemoryBuffer(object);
 	return made->piece ? PTX_OK : PTX_NO_MEMORY;
 }
@@ -103,13 +111,32 @@ static enum ptx_status create_plan(const struct ptx_wanted *w, struct ptx_versio
 {
 	enum ptx_status status;
 
-	version->scalar |= w->choose && ptx_make_may_be_scalar(*version);
+	version->scalar |= w->choose && ptx_make_may_be_replaced(*version) && !is_wanted("standalone");
 	status = ptx_plan_create(w->kernel, w->blockdim, &version->scalar, plan, error);
 	if (status != PTX_OK || !version->scalar || (!stays_quick(*plan) && !is_small(*plan)))
 		return status;
 	ptx_plan_destroy(*plan);
 	version->scalar = false;
 	return ptx_plan_create(w->kernel, w->blockdim, NULL, plan, error);
+}
+
+static unsigned varying_branches(const struct ptx_body *body)
+{
+	unsigned count = 0;
+
+	for (uint32_t n = 0; n < body->block_count; n++)
+		count += body->blocks[n].condition >= 0 && body->shapes[body->blocks[n].condition].kind != PTX_UNIFORM;
+	return count;
+}
+
+/* A block of fewer threads than a warp has lanes never runs the full version. */
+static bool is_standalone(const struct ptx_wanted *w, const struct ptx_plan *plan)
+{
+	if (!w->choose || !ptx_make_may_be_replaced(w->version) || plan->lanes == 1 || stays_quick(plan))
+		return false;
+	return is_wanted("standalone") || plan->body.threads < PTX_LANES ||
+	       (plan->body.instr_count >= STANDALONE_INSTRUCTIONS &&
+		varying_branches(&plan->body) >= STANDALONE_BRANCHES);
 }
 
 enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, struct ptx_error *error)
@@ -126,6 +153,7 @@ enum ptx_status ptx_make(const struct ptx_wanted *w, struct ptx_made *made, stru
 	made->times.analysis = ptx_make_now_ms() - start - plan->parse_ms;
 	if (w->choose && (made->version.scalar || starts_quick(w->version, plan)))
 		made->version.quick = true;
+	made->version.standalone |= !made->version.scalar && is_standalone(w, plan);
 	if (!made->version.quick && stays_quick(plan))
 		status = PTX_NOT_SUPPORTED;
 	else

@@ -29,8 +29,11 @@ void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
 /* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
 bool ptx_make_is_patient(void);
 
-/* Whether this version may begin with scalar code; not with VCUDA_CPU_COMPILE=quick, for tests. */
-bool ptx_make_may_be_scalar(struct ptx_version version);
+/*
+ * Whether this version may begin with scalar or standalone code. For tests: not with VCUDA_CPU_COMPILE=quick, and with
+ * VCUDA_CPU_COMPILE=standalone all code of 32 lanes begins as standalone code.
+ */
+bool ptx_make_may_be_replaced(struct ptx_version version);
 
 /* By the clock, and of the calling thread. */
 double ptx_make_now_ms(void);

@@ -45,7 +45,7 @@ const void *ptx_piece_object(const struct ptx_piece *p)
 }
 
 /* Sets the members that all versions of the kernel for this block shape share. */
-static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
+static void describe_plan(const struct ptx_plan *plan, bool standalone, struct ptx_binary *b)
 {
 	const struct ptx_body *body = &plan->body;
 
@@ -55,9 +55,10 @@ static void describe_plan(const struct ptx_plan *plan, struct ptx_binary *b)
 	b->local_stride = body->local_bytes;
 	b->frame_bytes = plan->low.frame_bytes;
 	b->fibers = b->lanes > 1 && ptx_body_turns(body);
-	b->warp_loop = b->lanes > 1 && body->has_warp_loop;
+	b->standalone = standalone;
+	b->warp_loop = b->lanes > 1 && !standalone && body->has_warp_loop;
 	b->waits = b->lanes > 1 && body->has_waits;
-	b->strides = b->lanes > 1 && body->has_strides && !body->has_waits && !body->has_signals;
+	b->strides = b->lanes > 1 && !standalone && body->has_strides && !body->has_waits && !body->has_signals;
 }
 
 /* Pointers to offsets become their numbers, from 1. */
@@ -78,7 +79,8 @@ static void pack_sites(const struct ptx_lowering *low, struct ptx_piece *p)
 	}
 }
 
-struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, bool masked, LLVMMemoryBufferRef object, uint64_t stack)
+struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, struct ptx_version version, LLVMMemoryBufferRef object,
+				 uint64_t stack)
 {
 	struct ptx_piece head = {.stack = stack,
 				 .object_bytes = LLVMGetBufferSize(object),
@@ -87,7 +89,7 @@ struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, bool masked, LLVMM
 			 *p;
 	struct ptx_binary described;
 
-	if (!masked)
+	if (!version.masked)
 		head.site_count = plan->low.site_count;
 	for (uint32_t n = 0; n < head.site_count; n++)
 		head.offset_count += plan->low.site_list[n].offsets != NULL;
@@ -96,7 +98,7 @@ struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, bool masked, LLVMM
 		return NULL;
 	*p = head;
 	memset(&described, 0, sizeof(described));
-	describe_plan(plan, &described);
+	describe_plan(plan, version.standalone, &described);
 	memcpy(p + 1, (char *)&described + PLAIN_START, PLAIN_BYTES);
 	pack_sites(&plan->low, p);
 	memcpy(object_of(p), LLVMGetBufferStart(object), head.object_bytes);

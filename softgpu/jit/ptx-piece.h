@@ -20,7 +20,8 @@ size_t ptx_piece_size(const struct ptx_piece *piece);
 bool ptx_piece_is_good(const struct ptx_piece *piece, size_t size, bool masked);
 
 /* For free(); NULL: there is no memory. */
-struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, bool masked, LLVMMemoryBufferRef object, uint64_t stack);
+struct ptx_piece *ptx_piece_pack(const struct ptx_plan *plan, struct ptx_version version, LLVMMemoryBufferRef object,
+				 uint64_t stack);
 
 /* Fills in what a piece says about all versions. False: there is no memory, or the piece makes no sense. */
 bool ptx_piece_describe(const struct ptx_piece *piece, struct ptx_binary *binary);

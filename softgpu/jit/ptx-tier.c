@@ -32,11 +32,12 @@ static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
 static struct job *first, **last = &first;
 static bool running, ending;
 
-/* Puts optimised code in the place of quick code. */
+/* Puts optimised code in the place of quick code of the same version. */
 static enum ptx_status replace_code(struct ptx_binary *b, bool masked, struct ptx_error *error)
 {
 	struct ptx_module *module = b->kernel->function->module;
-	struct ptx_version version = {.masked = masked, .checked = ptx_version_is_checked()};
+	struct ptx_version version = {
+		.masked = masked, .checked = ptx_version_is_checked(), .standalone = b->standalone};
 	struct ptx_machine_code *code;
 	enum ptx_status status = ptx_version_make(b, &version, false, false, &code, error);
 
@@ -48,19 +49,36 @@ static enum ptx_status replace_code(struct ptx_binary *b, bool masked, struct pt
 	return PTX_OK;
 }
 
-/* Makes a binary of 32 lanes, with quick code, beside one of scalar code. */
-static enum ptx_status replace_binary(struct ptx_binary *scalar, struct ptx_error *error)
+/*
+ * Makes a binary beside one of scalar code, with quick code of 32 lanes, or beside one of standalone code, with
+ * optimised code. The latter also gets its masked version at once, because blocks would wait for that one.
+ */
+static enum ptx_status replace_binary(struct ptx_binary *old, struct ptx_error *error)
 {
-	struct ptx_binary *b = ptx_binary_new(scalar->kernel, scalar->blockdim);
-	struct ptx_version version = {.quick = true};
+	struct ptx_binary *b = ptx_binary_new(old->kernel, old->blockdim);
+	struct ptx_version version = {.quick = old->scalar};
 	struct ptx_machine_code *code;
-	enum ptx_status status = b ? ptx_version_make(b, &version, false, true, &code, error) : PTX_NO_MEMORY;
+	enum ptx_status status;
 
-	if (status == PTX_OK)
-		ptx_binary_replace(scalar, b, code);
-	else
-		free(b);
+	if (!b)
+		return PTX_NO_MEMORY;
+	status = ptx_version_make(b, &version, false, true, &code, error);
+	if (status == PTX_OK) {
+		ptx_binary_publish(b, false, code);
+		if (old->scalar || b->complete(b)) {
+			ptx_binary_replace(old, b);
+			return PTX_OK;
+		}
+		status = PTX_NO_MEMORY;
+	}
+	ptx_binary_free(b);
 	return status;
+}
+
+/* A block of fewer threads than a warp has lanes never runs a full version. */
+static bool is_replaced_wholly(const struct ptx_binary *b)
+{
+	return b->scalar || (b->standalone && b->threads >= PTX_LANES);
 }
 
 static void improve(struct ptx_binary *b, bool masked)
@@ -72,7 +90,7 @@ static void improve(struct ptx_binary *b, bool masked)
 	/* Linux has this per thread; kernels that run come first */
 	setpriority(PRIO_PROCESS, 0, NICE);
 	if (!__atomic_load_n(&module->gone, __ATOMIC_RELAXED))
-		status = b->scalar ? replace_binary(b, &error) : replace_code(b, masked, &error);
+		status = is_replaced_wholly(b) ? replace_binary(b, &error) : replace_code(b, masked, &error);
 	/* the quick version compiled, so only a limit can be in the way: it stays */
 	if (status != PTX_OK && *error.text)
 		vcuda_log("kernel %s stays with its %s code: %s", b->kernel->info.name, b->scalar ? "scalar" : "quick",

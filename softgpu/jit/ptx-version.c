@@ -41,7 +41,10 @@ static void report(const struct ptx_binary *b, const struct ptx_made *made, bool
 	vcuda_log("kernel %s, block %ux%ux%u: %s code, %s, from the %s; instructions %u, ms: parse %.2f, "
 		  "analysis %.2f, lowering %.2f, "
 		  "passes %.2f, emission %.2f, link %.2f",
-		  b->kernel->info.name, d[0], d[1], d[2], made->version.masked ? "masked" : "full",
+		  b->kernel->info.name, d[0], d[1], d[2],
+		  made->version.masked       ? "masked"
+		  : made->version.standalone ? "standalone"
+					     : "full",
 		  made->version.scalar  ? "scalar"
 		  : made->version.quick ? "quick"
 					: "optimised",
@@ -158,8 +161,9 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 				 struct ptx_machine_code **code, struct ptx_error *error)
 {
 	const struct ptx_version quick = {.masked = v->masked, .quick = true, .checked = v->checked};
-	const struct ptx_version scalar = {.quick = true, .scalar = true};
-	struct ptx_wanted wanted = {.kernel = b->kernel, .version = *v, .choose = choose, .urgent = describe};
+	const struct ptx_version first[] = {{.quick = true, .scalar = true}, {.quick = true, .standalone = true}};
+	struct ptx_wanted wanted = {
+		.kernel = b->kernel, .version = *v, .choose = choose, .urgent = describe && v->quick};
 	double start = ptx_make_now_ms();
 	enum ptx_status status;
 	struct ptx_made made;
@@ -170,10 +174,11 @@ enum ptx_status ptx_version_make(struct ptx_binary *b, struct ptx_version *v, bo
 		*v = quick;
 		return PTX_OK;
 	}
-	if (choose && ptx_make_may_be_scalar(*v) && load(b, scalar, describe, code)) {
-		*v = scalar;
-		return PTX_OK;
-	}
+	for (unsigned n = 0; n < 2 && choose && ptx_make_may_be_replaced(*v); n++)
+		if (load(b, first[n], describe, code)) {
+			*v = first[n];
+			return PTX_OK;
+		}
 	memcpy(wanted.blockdim, b->blockdim, sizeof(wanted.blockdim));
 	status = (ptx_elsewhere_is_used() ? ptx_elsewhere_make : ptx_make)(&wanted, &made, error);
 	if (status != PTX_OK)

@@ -23,11 +23,13 @@ enum ptx_status ptx_version_make(struct ptx_binary *binary, struct ptx_version *
 /* Whether versions are to be compiled with each access checked by itself. */
 bool ptx_version_is_checked(void);
 
-/* A binary without code, which is in no list yet. For free(). NULL: there is no memory. */
+/* A binary without code, which is in no list yet. For ptx_binary_free(). NULL: there is no memory. */
 struct ptx_binary *ptx_binary_new(struct ptx_kernel *kernel, const uint32_t blockdim[3]);
 
-/* Puts a binary with this first code in the place of a scalar one. From any thread. */
-void ptx_binary_replace(struct ptx_binary *scalar, struct ptx_binary *better, struct ptx_machine_code *code);
+void ptx_binary_free(struct ptx_binary *binary); /* one that is in no list */
+
+/* Puts a binary, which has code, in the place of one with scalar or standalone code. From any thread. */
+void ptx_binary_replace(struct ptx_binary *first, struct ptx_binary *better);
 
 /* Puts a version in its place. The caller holds the module's lock, or no other thread knows the binary yet. */
 void ptx_binary_publish(struct ptx_binary *binary, bool masked, struct ptx_machine_code *code);

@@ -108,7 +108,7 @@ static void begin_warp(const struct ptx_binary *binary, struct ptx_warp *w)
 
 	/* code of one lane goes through the threads by itself */
 	w->frame->live = left < binary->lanes ? (1u << left) - 1 : UINT32_MAX;
-	w->masked = w->frame->live != UINT32_MAX;
+	w->masked = w->frame->live != UINT32_MAX && !binary->standalone;
 	w->frame->entry = w->masked ? UINT32_MAX : 0;
 }
 
@@ -153,7 +153,7 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 			w->frame->entry = PTX_WARP_ENDED;
 			continue;
 		}
-		w->number = masked ? w->number + done : w->frame->thread / binary->lanes;
+		w->number = masked || binary->standalone ? w->number + done : w->frame->thread / binary->lanes;
 		if (!done)
 			w->masked = !masked;
 		else if (w->number * binary->lanes < binary->threads)

@@ -100,7 +100,7 @@ enum ptx_binary_state { PTX_BINARY_NEW, PTX_BINARY_BUSY, PTX_BINARY_READY, PTX_B
 struct ptx_binary {
 	struct ptx_binary *next;
 	struct ptx_kernel *kernel;
-	/* atomic: where this one has scalar code, the binary that blocks which begin later run; NULL: none yet */
+	/* atomic: where this one has scalar or standalone code, the binary that later blocks run; NULL: none yet */
 	struct ptx_binary *better;
 	bool scalar;
 	uint32_t line; /* of the kernel: machine code counts lines from there, from 1 */
@@ -125,6 +125,7 @@ struct ptx_binary {
 	uint32_t site_count;
 	uint64_t frame_bytes;
 	uint64_t static_shared, local_stride;
+	bool standalone; /* `full` is the masked version without a full one: it runs one warp to its end */
 	bool fibers;     /* warps wait for one another: each needs a stack */
 	bool warp_loop;     /* whole warps take turns in the full version by themselves */
 	bool waits;      /* a loop may wait for other threads */

@@ -119,14 +119,14 @@ static void switches(void **state)
 }
 
 /* One block of a launch that was made with this binary. */
-static void run_with(const struct ptx_binary *b)
+static void run_with(const struct ptx_binary *b, void *out, size_t bytes)
 {
-	void *params[2] = {out32, in32};
+	void *params[2] = {out, in32};
 	struct ptx_launch l = {
 		.grid = {1, 1, 1}, .block = {THREADS, 1, 1}, .params = params, .memory = &map, .binary = b};
 	struct ptx_fault fault;
 
-	memset(out32, 0, sizeof(out32));
+	memset(out, 0, bytes);
 	assert_true(ptx_run_blocks(&l, 0, 1, &fault));
 }
 
@@ -154,7 +154,7 @@ static void scalar(void **state)
 	run_large(m, 400);
 	/* lanes part in it, and a launch that was made before runs it, too */
 	assert_non_null(masked_of(m));
-	run_with(b);
+	run_with(b, out32, sizeof(out32));
 	for (unsigned n = 0; n < THREADS; n++)
 		assert_int_equal(out32[n], expected(400, n));
 	assert_true(__atomic_load_n(&b->full->ran_ns, __ATOMIC_RELAXED) == ran);
@@ -271,7 +271,63 @@ static void short_lives(void **state)
 	launch_binary(m, 64);
 	for (unsigned n = 0; n < THREADS; n++)
 		assert_int_equal(out64[n], through_both(n));
-	assert_in_range(__atomic_load_n(&binary_of(m)->masked, __ATOMIC_ACQUIRE)->stack, 1, 1 << 20);
+	assert_in_range(full_of(m)->stack, 1, 1 << 20);
+	ptx_tier_wait();
+	ptx_module_destroy(m);
+	free(text);
+}
+
+/*
+ * A kernel of many branches has the masked version alone first. Once that is hot, another binary with both versions
+ * takes its place.
+ */
+static void standalone(void **state)
+{
+	char *text = two_ways_in();
+	struct ptx_module *m = load_binary(text, 64);
+	const struct ptx_binary *b = binary_of(m), *better;
+
+	(void)state;
+	assert_true(b->standalone && b->full->quick);
+	assert_int_equal(b->lanes, 32);
+	while ((better = binary_of(m)) == b)
+		launch_binary(m, 64);
+	assert_null(b->masked);
+	assert_ptr_equal(better, b->better);
+	assert_false(better->standalone || better->full->quick);
+	assert_non_null(better->masked);
+	assert_in_range(better->masked->stack, 1, 1 << 20);
+	run_with(b, out64, sizeof(out64));
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out64[n], through_both(n));
+	ptx_tier_wait();
+	ptx_module_destroy(m);
+	free(text);
+}
+
+/* A block of fewer threads than a warp has lanes stays with the masked version alone, which is optimised once hot. */
+static void small_block(void **state)
+{
+	const uint32_t block[3] = {20, 1, 1};
+	char *text = large_kernel(60);
+	struct ptx_module *m = load_binary(text, 32);
+	void *params[2] = {out32, in32};
+	const struct ptx_binary *b, *later;
+	struct ptx_fault fault;
+	struct ptx_error error;
+
+	(void)state;
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_OK);
+	assert_true(b->standalone && b->full->quick);
+	while (is_quick(__atomic_load_n(&b->full, __ATOMIC_ACQUIRE)))
+		assert_true(launch(m, 1, block[0], 1, 0, params, &fault));
+	memset(out32, 0, sizeof(out32));
+	assert_true(launch(m, 1, block[0], 1, 0, params, &fault));
+	for (unsigned n = 0; n < THREADS; n++)
+		assert_int_equal(out32[n], n < block[0] ? expected(60, n) : 0);
+	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &later, &error), PTX_OK);
+	assert_ptr_equal(later, b);
+	assert_null(b->masked);
 	ptx_tier_wait();
 	ptx_module_destroy(m);
 	free(text);
@@ -391,7 +447,7 @@ int main(void)
 		cmocka_unit_test(ends),        cmocka_unit_test(switches),     cmocka_unit_test(one_lane_at_once),
 		cmocka_unit_test(short_lives), cmocka_unit_test(no_waiting),   cmocka_unit_test(gone_meanwhile),
 		cmocka_unit_test(limits),      cmocka_unit_test(masked_fails), cmocka_unit_test(scalar),
-		cmocka_unit_test(not_scalar),
+		cmocka_unit_test(not_scalar),  cmocka_unit_test(standalone),   cmocka_unit_test(small_block),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
