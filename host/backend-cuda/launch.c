@@ -2,10 +2,10 @@
 /*
  * NVIDIA's driver submits a kernel in less time from a graph. Setting the parameters of an instantiated graph of one
  * kernel and launching the graph takes 2.1 to 2.6 us; cuLaunchKernel() takes 3.8 to 4.3. A wait for the kernel ends 2
- * us earlier (H100, driver 580; doc/measured.md). The driver copies the parameters at the graph's launch, so the next
- * launch's can be set at once; a stream takes as many graphs as launches. So each kernel has such a graph in each
- * stream where it is launched often. One graph for a whole stream would be slower than launches: setting another kernel
- * in a node takes longer.
+ * us earlier (H100, driver 580; doc/reference/performance.md). The driver copies the parameters at the graph's launch,
+ * so the next launch's can be set at once; a stream takes as many graphs as launches. So each kernel has such a graph
+ * in each stream where it is launched often. One graph for a whole stream would be slower than launches: setting
+ * another kernel in a node takes longer.
  *
  * Not for kernels with clusters of their own, whose shape a node keeps, nor in streams with a priority, which a node
  * does not take from its stream. A launch that the graph refuses goes through cuLaunchKernel(), and has its error.

@@ -16,7 +16,7 @@ enum state {
 };
 
 /*
- * The first rule that fits. The thresholds were measured on an H100 (doc/benchmarks.md):
+ * The first rule that fits. The thresholds were measured on an H100 (doc/reference/performance.md):
  *
  * - 64 KiB: NVIDIA's driver returns at once from an asynchronous copy of as much pageable memory.
  * - 512 KiB: below this size the calling thread alone is as fast as with others that wake up first. At this size it

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes doc/reference/performance.md from bench/performance.md.in and the results in bench/results.
+
+usage: performance.py [--check] [--root DIRECTORY]
+
+--check writes nothing (the test "performance"): it names each mistake in a result, and says whether the page is what
+would be written. The template is Markdown with lines of these forms:
+
+    {{run FILE}}                               the command, machine, date and note of a result
+    {{table FILE GROUP [OPTION=VALUE...]}}     a row for each case of the group; all groups: *
+        names=PATTERN    the cases whose names the regular expression matches wholly
+        sides=NAME,...   these sides
+        mean=TITLE       a last row with the geometric mean of the ratios
+    {{grid FILE GROUP PATTERN [sides=...]}}    the medians of the cases whose names PATTERN matches wholly:
+                                               its groups `row` and `column` are the titles
+    {{results}}                                a table of all results
+"""
+import argparse
+import difflib
+import json
+import pathlib
+import re
+import shlex
+import statistics
+import sys
+import textwrap
+
+import schema
+
+PAGE, TEMPLATE, RESULTS = "doc/reference/performance.md", "bench/performance.md.in", "bench/results"
+DIRECTIVE = re.compile(r"\{\{(\w+)\s*(.*)\}\}")
+OPTION = re.compile(r"(names|sides|mean)=")
+COLUMNS = 100
+
+
+class Mistake(Exception):
+    pass
+
+
+def read_results(root):
+    """({name: result}, mistakes) of all files."""
+    results, wrong = {}, []
+    for file in sorted((root / RESULTS).glob("*.json")):
+        try:
+            result = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as why:
+            wrong.append(f"{RESULTS}/{file.name}: {why}")
+            continue
+        found = schema.mistakes(result)
+        wrong += [f"{RESULTS}/{file.name}: {mistake}" for mistake in found]
+        if not found:
+            results[file.name] = result
+    return results, wrong
+
+
+def unit(name):
+    return "µs" if name == "us" else name
+
+
+def number(value):
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
+
+
+def cell(entry):
+    if not entry:
+        return "–"
+    median, low, high = (schema.figure(entry, name) for name in ("median", "min", "max"))
+    spread = f"{number(low)}–{number(high)}" if low is not None and number(low) != number(high) else ""
+    if median is None:
+        return spread or number(low)
+    return number(median) + (f" ({spread})" if spread else "")
+
+
+def ratio_of(case, sides, first):
+    """How much better the last of the sides is. Only a result of two sides gives ratios itself."""
+    return schema.ratio(case, first, sides[-1]) if case.get("ratio") is None else case["ratio"]
+
+
+def ratio_cell(value):
+    return f"{value:.2f}" if value else "–"
+
+
+def markdown(titles, rows):
+    return [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def chosen(result, name, group, names, sides):
+    """The cases and the sides that have figures."""
+    cases = [case for case in result["cases"] if group in ("*", case["group"]) and re.fullmatch(names or ".*", case["name"])]
+    if not cases:
+        raise Mistake(f"{name} has no such case")
+    wanted = sides.split(",") if sides else result["sides"]
+    for side in wanted:
+        if side not in result["sides"]:
+            raise Mistake(f"{name} has no side '{side}'")
+    return cases, [side for side in result["sides"] if side in wanted and any(side in case for case in cases)]
+
+
+def table(results, name, group, names=None, sides=None, mean=None):
+    cases, sides = chosen(results[name], name, group, names, sides)
+    others = [side for side in sides[:-1] if any(ratio_of(case, sides, side) for case in cases)]
+    notes = [case.get("note", "") for case in cases]
+    titles = ["case", "unit", *sides, *("ratio" if len(sides) == 2 else f"to {side}" for side in others), *["note"] * any(notes)]
+    rows = [[case["name"], unit(case["unit"]), *(cell(case.get(side)) for side in sides), *(ratio_cell(ratio_of(case, sides, side)) for side in others),
+             *[note] * any(notes)] for case, note in zip(cases, notes)]
+    if mean:
+        means = [statistics.geometric_mean(filter(None, (ratio_of(case, sides, side) for case in cases))) for side in others]
+        rows.append([mean, *[""] * (1 + len(sides)), *map(ratio_cell, means), *[""] * any(notes)])
+    return markdown(titles, rows)
+
+
+def grid_cell(case, sides):
+    if not case:
+        return "–"
+    present = [case.get(side) for side in sides]
+    if len(sides) == 1:
+        return cell(present[0])
+    figures = " / ".join("–" if not entry else number(schema.figure(entry, "median")) if schema.figure(entry, "median") is not None
+                         else cell(entry) for entry in present)
+    ratio = ratio_of(case, sides, sides[0]) if len(sides) == 2 else None
+    return figures + (f" ({ratio:.2f})" if ratio else "")
+
+
+def grid(results, name, group, pattern, sides=None):
+    """The unit is in the title of the columns, or of the rows where one column has several."""
+    cases, sides = chosen(results[name], name, group, pattern, sides)
+    places = {}
+    for case in cases:
+        found = re.fullmatch(pattern, case["name"])
+        places[found["row"], found["column"]] = case
+    rows, columns = (list(dict.fromkeys(place[side] for place in places)) for side in (0, 1))
+
+    def units(side, title):
+        return {unit(case["unit"]) for place, case in places.items() if place[side] == title}
+
+    in_columns = all(len(units(1, column)) == 1 for column in columns)
+
+    def titled(side, title):
+        return f"{title}, {', '.join(sorted(units(side, title)))}" if in_columns == (side == 1) else title
+
+    return markdown(["", *(titled(1, column) for column in columns)],
+                    [[titled(0, row), *(grid_cell(places.get((row, column)), sides) for column in columns)] for row in rows])
+
+
+def device(machine):
+    """The GPU, or the processor that the software GPU has."""
+    if not machine.get("gpu"):
+        return machine.get("cpu") or "–"
+    return f"{machine['gpus']} × {machine['gpu']}" if machine.get("gpus", 1) > 1 else machine["gpu"]
+
+
+def machine_text(machine):
+    known = {key: value for key, value in machine.items() if value is not None}
+    parts = [device(known) if "gpu" in known else None, *(f"{title} {known[key]}" for key, title in (("driver", "driver"), ("cuda", "CUDA")) if key in known),
+             f"{known['cores']} processors" if "cores" in known else None, known.get("cpu"), known.get("note"),
+             f"{known['memory_gib']:g} GiB" if "memory_gib" in known else None, f"Linux {known['kernel']}" if "kernel" in known else None,
+             *(f"{title} {version}" for title, version in known.get("software", {}).items()),
+             f"back end {known['backend']}" if "backend" in known else None,
+             f"transport {known['transport']}" if "transport" in known else None,
+             f"virtio-cuda {known['version']}" if "version" in known else None, f"commit {known['commit']}" if "commit" in known else None,
+             known["date"][:10]]
+    return ", ".join(filter(None, parts))
+
+
+def run(results, name):
+    result = results[name]
+    command = f": `{result['command']}`" if result.get("command") else ""
+    about = "; ".join(f"*{side}* is {text}" for side, text in result.get("about", {}).items())
+    text = " ".join(filter(None, [f"Measured by {result['benchmark']}{command}.", f"Machine: {machine_text(result['machine'])}.",
+                                  f"Sides: {about}." if about else "", result.get("note"), f"[Data](../../{RESULTS}/{name})."]))
+    return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
+
+
+def index(results):
+    return markdown(["result", "benchmark", "device", "date", "cases"],
+                    [[f"[{name}](../../{RESULTS}/{name})", result["benchmark"], device(result["machine"]), result["machine"]["date"][:10],
+                      str(len(result["cases"]))] for name, result in results.items()])
+
+
+def words_of(text):
+    """As a shell reads them, but for backslashes, which patterns have."""
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.escape, lexer.commenters = True, "", ""
+    return list(lexer)
+
+
+def expand(results, line):
+    """The lines for one line of the template."""
+    found = DIRECTIVE.fullmatch(line)
+    if not found:
+        return [line]
+    words = words_of(found[2])
+    options = dict(word.split("=", 1) for word in words if OPTION.match(word))
+    arguments = [word for word in words if not OPTION.match(word)]
+    make = {"run": run, "table": table, "grid": grid, "results": index}.get(found[1])
+    if not make:
+        raise Mistake(f"there is no '{found[1]}'")
+    if arguments and arguments[0] not in results:
+        raise Mistake(f"there is no result {arguments[0]}")
+    try:
+        return make(results, *arguments, **options)
+    except (TypeError, IndexError, re.error) as why:
+        raise Mistake(why) from None
+
+
+def page(root, results):
+    lines = []
+    for line_number, line in enumerate((root / TEMPLATE).read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            lines += expand(results, line)
+        except Mistake as why:
+            raise Mistake(f"{TEMPLATE}:{line_number}: {why}") from None
+    return "\n".join(lines) + "\n"
+
+
+def difference(old, new):
+    """The first line that differs."""
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), "the page", "what is written", n=0, lineterm=""):
+        if line.startswith(("-", "+")) and not line.startswith(("---", "+++")):
+            return line
+    return "the end of the file"
+
+
+def main():
+    parser = argparse.ArgumentParser(usage="performance.py [--check] [--root DIRECTORY]")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    given = parser.parse_args()
+    results, wrong = read_results(given.root)
+    if wrong:
+        print("\n".join(wrong))
+        return 1
+    try:
+        text = page(given.root, results)
+    except Mistake as why:
+        print(why)
+        return 1
+    file = given.root / PAGE
+    old = file.read_text(encoding="utf-8") if file.exists() else ""
+    if given.check and text != old:
+        print(f"{PAGE} is not what bench/performance.py writes: run it, and edit {TEMPLATE} or {RESULTS}\n{difference(old, text)}")
+        return 1
+    if not given.check:
+        file.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
