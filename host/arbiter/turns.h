@@ -38,7 +38,7 @@
 /*
  * In quanta: how long the next VM waits for what runs, how far a credit can fall, how long turns go on without two VMs
  * that have work, and how often a VM that is overdue has a short turn. Kernels of half a second are
- * waited for: beside one, a GPU gives a program whose kernels are short little (doc/measured.md).
+ * waited for: beside one, a GPU gives a program whose kernels are short little (doc/reference/driver-behaviour.md).
  */
 #define TURNS_DRAIN 15
 #define TURNS_DEBT 20

@@ -146,7 +146,10 @@ bool driver_restore(pid_t process)
 	return restore_with(process, NULL);
 }
 
-/* The driver wants each device in the list, also those that stay (doc/measured.md). False: it does not tell. */
+/*
+ * The driver wants each device in the list, also those that stay (doc/reference/driver-behaviour.md). False: it does
+ * not tell.
+ */
 static bool list_pairs(struct gpu_pair pairs[MOST_DEVICES], unsigned int count, unsigned int from, unsigned int to)
 {
 	struct uuid uuids[MOST_DEVICES];

@@ -18,7 +18,7 @@ QUOTA, PROCESS_QUOTA = (256, 128) if BACKEND == "cpu" else (2048, 1024)
 
 WAYS = ["plain", "pitch", "async", "pool", "array", "mipmap", "mapped", "module", "graph"]
 if BACKEND == "cuda":
-    WAYS.remove("pool")  # NVIDIA's driver crashes, natively too (doc/measured.md)
+    WAYS.remove("pool")  # NVIDIA's driver crashes, natively too (doc/reference/driver-behaviour.md)
 
 
 def quota(env, *args):

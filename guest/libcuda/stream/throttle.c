@@ -20,7 +20,7 @@
 #include "core/thread.h"
 
 #define CREDITS_A_FENCE 64 /* credits from one fence to the next */
-#define QUEUES 8           /* of a context, which its streams share evenly (doc/measured.md) */
+#define QUEUES 8           /* of a context, which its streams share evenly (doc/reference/driver-behaviour.md) */
 
 /* A waiter looks so often; what is queued takes longer. Now and then it asks whether the stream has failed. */
 #define LOOK_US 100
@@ -53,8 +53,9 @@ static struct libcuda_throttle *unused;
 static pthread_mutex_t fences_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * The queue of a GPU's stream: an H100's driver made callers wait from 1021 commands on (doc/measured.md). Some are
- * left for what a command takes beside. The software GPU's is as good as endless.
+ * The queue of a GPU's stream: an H100's driver made callers wait from 1021 commands on
+ * (doc/reference/driver-behaviour.md). Some are left for what a command takes beside. The software GPU's is as good as
+ * endless.
  */
 #define GPU_QUEUE_CREDITS 900
 

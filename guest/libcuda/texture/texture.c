@@ -165,7 +165,7 @@ VCUDA_EXPORT CUresult cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE
 	return CUDA_SUCCESS;
 }
 
-/* As the driver does (doc/measured.md): what is no object is destroyed without a word. */
+/* As the driver does (doc/reference/driver-behaviour.md): what is no object is destroyed without a word. */
 VCUDA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object)
 {
 	CUresult result = libcuda_require_context();

@@ -100,7 +100,7 @@ static CUresult enter_context(struct worker_session *s, struct runner *r, uint64
 /*
  * The first context that commands come in stays current. A second one, which often ends while others are in use, does
  * not: the driver was seen to fail where one thread ends a context and others, in which that is current, go on to
- * another one (doc/measured.md).
+ * another one (doc/reference/driver-behaviour.md).
  */
 static void leave_context(struct worker_session *s, struct runner *r)
 {

@@ -40,7 +40,10 @@
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
 #define LATE_NS 800000u
 
-/* The time slice that the GPU gives to each of several processes in turn (doc/measured.md). Commands must fill it. */
+/*
+ * The time slice that the GPU gives to each of several processes in turn (doc/reference/driver-behaviour.md). Commands
+ * must fill it.
+ */
 #define SLICE_NS 2000000u
 
 /* After an event that took so many times longer than late, one command at a time is on the GPU. */

@@ -2,7 +2,7 @@
 /*
  * Vectors of 8 and 16 bytes that one block writes and another reads meanwhile: a read gets both halves of the same
  * store. Scans block by block pass such vectors on. An H100 does so with two numbers, and tears four at times
- * (doc/measured.md).
+ * (doc/reference/driver-behaviour.md).
  */
 #include "test/local/api.h"
 
