@@ -9,6 +9,7 @@ import argparse
 import json
 import pathlib
 import re
+import shlex
 import signal
 import sys
 import time
@@ -178,6 +179,12 @@ def run_group(options, results, name):
             break
 
 
+def command_line(arguments):
+    """The command as it was typed: without --parts, which the vcuda command adds with its five values."""
+    at = arguments.index("--parts")
+    return shlex.join(["vcuda", "bench", *arguments[:at], *arguments[at + 6:]])
+
+
 def measure(options):
     virtual = sides.virtual_side(options)
     try:
@@ -187,7 +194,7 @@ def measure(options):
         options.software = facts["backend"] == "cpu"
         options.vector_add = (options.vector_add.resolve() if options.vector_add else
                               example(options, native or virtual))
-        results = report.Results(facts, [side.name for side in options.sides])
+        results = report.Results(facts, [side.name for side in options.sides], command_line(sys.argv[1:]))
         if not native:
             results.skipped.append({"what": "native", "reason": why})
             progress(f"no native side, only the virtual one: {why}")

@@ -53,23 +53,30 @@ def session(options, side):
             "backend": where[2] if where else None}
 
 
-def describe(options, virtual):
-    try:
-        found = session(options, virtual)
-    except sides.Failed as why:
-        raise sides.Failed(f"nothing runs on the virtual side: {why}") from None
+def host():
+    """The machine without its GPU, the commit of these scripts, and the time."""
     return {
         "cpu": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30), 1),
         "load_before": os.getloadavg()[0],
         "kernel": platform.release(),
+        "commit": commit(pathlib.Path(__file__).resolve().parent),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def describe(options, virtual):
+    try:
+        found = session(options, virtual)
+    except sides.Failed as why:
+        raise sides.Failed(f"nothing runs on the virtual side: {why}") from None
+    return {
+        **host(),
         "gpu": found["device"],
         "driver": nvidia_driver(),
         "cuda": found["cuda"],
         "backend": found["backend"],
         "transport": found["transport"],
         "version": options.version,
-        "commit": commit(pathlib.Path(__file__).resolve().parent),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }

@@ -13,8 +13,8 @@ def more_is_better(unit):
 class Results:
     """Cases in the order in which they first came."""
 
-    def __init__(self, machine, sides):
-        self.machine, self.sides = machine, sides
+    def __init__(self, machine, sides, command):
+        self.machine, self.sides, self.command = machine, sides, command
         self.cases = {}
         self.skipped, self.failed = [], []
 
@@ -42,7 +42,8 @@ class Results:
                                     "reason": f"{row['virtual']['samples']!r}, natively {row['native']['samples']!r}"})
 
     def as_json(self):
-        return {"format": 1, "machine": self.machine, "sides": self.sides, "cases": list(self.rows()), "skipped": self.skipped,
+        """A result as bench/results/README.md describes it."""
+        return {"format": 1, "benchmark": "vcuda bench", "command": self.command, "machine": self.machine, "sides": self.sides, "cases": list(self.rows()), "skipped": self.skipped,
                 "failed": self.failed}
 
     def as_markdown(self):
@@ -80,7 +81,7 @@ def read(file):
         saved = json.loads(file.read_text())
         if saved["format"] != 1:
             raise Unreadable(f"{file} has the format {saved['format']}; this vcuda knows 1")
-        results = Results(saved["machine"], saved["sides"])
+        results = Results(saved["machine"], saved["sides"], saved.get("command"))
         for case in saved["cases"]:
             for side in saved["sides"]:
                 for value in case.get(side, {}).get("samples", []):

@@ -2,6 +2,7 @@
 """The format of a result, which bench/results/README.md describes, and its check."""
 
 import datetime
+import json
 import math
 import statistics
 
@@ -136,3 +137,14 @@ def mistakes(result):
             names.add((case["group"], case["name"]))
         found += wrong
     return found
+
+
+def write(path, result):
+    """Writes a result without mistakes, a case on each line."""
+    found = mistakes(result)
+    if found:
+        raise ValueError("\n".join(found))
+    members_text = [f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in result.items() if name != "cases"]
+    cases_text = ",\n".join(f"  {json.dumps(case, ensure_ascii=False)}" for case in result["cases"])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{\n" + "".join(f"{text},\n" for text in members_text) + f' "cases": [\n{cases_text}\n ]\n}}\n')

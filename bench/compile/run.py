@@ -14,11 +14,11 @@ which doc/reference/coverage.md says how to install.
 """
 import argparse
 import ctypes
-import json
 import math
 import os
 import pathlib
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -26,6 +26,11 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(SOURCE.parent))
+
+import machine
+import schema
+
 PROGRAMS = {"small": [], "many": [], "integer": [], "printf": [], "tensor": [], "calls": [], "debug": ["-G"], "cub-scan": [], "thrust": [],
             "cub-sort": [], "cusparse": ["-lcusparse"]}
 CLIENTS = ["cupy-sort", "cupy-fft", "xgboost", "jax"]
@@ -104,6 +109,17 @@ def print_means(rows):
         print(f"\nGeometric means of the ratios: wall {means[0]:.2f}, processor {means[1]:.2f}")
 
 
+def result(rows, facts, command):
+    """All samples, as bench/results/README.md describes. The last build is the one of interest."""
+    builds = [b["build"] for b in rows[0]["builds"]]
+    sides = ["before", "after"] if len(builds) > 1 else ["build"]
+    cases = [{"group": group, "name": row["program"], "unit": "s",
+              **{side: {"samples": [times[number] for times in b["runs"]]} for side, b in zip(sides, row["builds"])}}
+             for number, group in enumerate(("wall time", "processor time")) for row in rows]
+    return {"format": schema.FORMAT, "benchmark": "bench/compile", "command": command, "machine": facts, "sides": sides,
+            "about": dict(zip(sides, builds)), "cases": cases}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("builds", nargs="+", metavar="BUILD", help="a build folder; one or two")
@@ -112,7 +128,7 @@ def main():
     p.add_argument("--python")
     p.add_argument("--folder", type=pathlib.Path)
     p.add_argument("--nvcc", default="nvcc")
-    p.add_argument("--json", help="a file for all figures")
+    p.add_argument("--json", help="a file for all figures, in the format of bench/results")
     options = p.parse_args()
     known = [*PROGRAMS, *(CLIENTS if options.python else [])]
     names = options.programs.split(",") if options.programs else known
@@ -122,6 +138,7 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = options.folder or pathlib.Path(options.builds[-1]) / "bench-compile"
     commands = {n: [options.python, SOURCE / "clients.py", n] if n in CLIENTS else [build_program(options.nvcc, folder, n)] for n in names}
+    facts = {**machine.host(), "backend": "cpu"}
     print_head(len(options.builds))
     rows = []
     for name, command in commands.items():
@@ -129,8 +146,7 @@ def main():
         print_row(rows[-1])
     print_means(rows)
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as f:
-            json.dump(rows, f, indent=1)
+        schema.write(options.json, result(rows, facts, shlex.join(["bench/compile/run.py", *sys.argv[1:]])))
 
 
 if __name__ == "__main__":

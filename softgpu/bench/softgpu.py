@@ -4,6 +4,7 @@
 
 usage: softgpu.py [--rounds N] [--json FILE] [--virtual] [--cases NAME,...] [--one-thread] [--sides NAME,...] BUILD
   BUILD       the build folder
+  --json      a file for all samples, in the format of bench/results
   --virtual   another side: the same program under `vcuda run`
   --one-thread  one thread a side, and its processor time instead of the time that passes: what is left to compare where other work
               has the machine as well
@@ -11,9 +12,9 @@ A ratio is another side's time to the software GPU's: above 1, the software GPU 
 """
 
 import argparse
-import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,13 @@ import time
 # OpenMP's threads go on looking for work after a run, 300,000 times in libgomp: 14 ms where a processor pauses for long.
 REST_S = 0.05
 SOURCE = pathlib.Path(__file__).resolve().parent / "kernels.cu"
+sys.path.insert(0, str(SOURCE.parents[2] / "bench"))
+
+import machine
+import schema
+
+ABOUT = {"vcuda": "the software GPU", "openmp": "C with OpenMP (gcc -O3 -march=native)", "pocl": "OpenCL on PoCL",
+         "vcuda run": "the software GPU under `vcuda run`"}
 
 
 class Side:
@@ -49,7 +57,17 @@ class Side:
 
 
 def summary(times):
-    return {"median": statistics.median(times), "min": min(times), "max": max(times)} if times else None
+    return {"samples": times, "median": statistics.median(times), "min": min(times), "max": max(times)} if times else None
+
+
+def milliseconds(entry):
+    """A summary of microseconds in milliseconds."""
+    return summary([us / 1e3 for us in entry["samples"]]) if entry else None
+
+
+def answered(text):
+    """The summary of one figure; None if the side did not answer."""
+    return summary([float(text)]) if text else None
 
 
 def measure(sides, name, rounds):
@@ -74,20 +92,21 @@ def measure(sides, name, rounds):
 def first_launches(command, rounds):
     """Without a cache, and with the cache that such a run left: one process each."""
     def first(cache):
-        return float(Side(command, dict(os.environ, XDG_CACHE_HOME=cache, VCUDA_CPU_COMPILE="auto")).ask("first") or "nan")
+        return answered(Side(command, dict(os.environ, XDG_CACHE_HOME=cache, VCUDA_CPU_COMPILE="auto")).ask("first"))
 
     cold, cached = [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             cold.append(first(cache))
             cached.append(first(cache))
-    return summary(cold), summary(cached)
+    return [summary([entry["median"] for entry in entries if entry]) for entries in (cold, cached)]
 
 
 def cell(value):
     if not value:
         return "-"
-    return f"{value['median'] / 1e3:.3g} ({value['min'] / 1e3:.3g}-{value['max'] / 1e3:.3g})"
+    spread = f" ({value['min']:.3g}-{value['max']:.3g})" if len(value["samples"]) > 1 else ""
+    return f"{value['median']:.3g}{spread}"
 
 
 def ratio(row, other):
@@ -101,19 +120,40 @@ def print_table(rows, names):
     print("|---" * (2 * len(names)) + "|")
     for row in rows:
         ratios = [ratio(row, n) for n in names[1:]]
-        print(f"| {row['name']} | " + " | ".join(cell(row["times"].get(n)) for n in names) + " | "
+        print(f"| {row['name']} | " + " | ".join(cell(milliseconds(row["times"].get(n))) for n in names) + " | "
               + " | ".join("-" if r is None else f"{r:.2f}" for r in ratios) + " |")
 
 
-def print_limits(limits, rows):
+def rates(rows):
+    """(name, unit, {side: work per second}) of the cases that are bound by memory or by arithmetic alone."""
     for row in rows:
-        for s, t in row["times"].items():
-            if t and row["name"] == "triad":
-                print(f"* triad, {s}: {row['gigabytes'] / t['median'] * 1e6:.1f} GB/s")
-            if t and row["name"].startswith("matrixMul"):
-                print(f"* {row['name']}, {s}: {row['gflops'] / t['median'] * 1e6:.1f} GFLOP/s")
-    for what, value in limits.items():
-        print(f"* {what}: {value}")
+        unit, work = ("GB/s", row["gigabytes"]) if row["name"] == "triad" else ("GFLOP/s", row["gflops"])
+        values = {side: work / entry["median"] * 1e6 for side, entry in row["times"].items() if entry}
+        if values and (row["name"] == "triad" or row["name"].startswith("matrixMul")):
+            yield row["name"], unit, values
+
+
+def print_limits(limits, rows):
+    for name, unit, values in rates(rows):
+        for side, value in values.items():
+            print(f"* {name}, {side}: {value:.1f} {unit}")
+    for what, unit, _, entry in limits:
+        print(f"* {what}, {unit}: {cell(entry)}")
+
+
+def result(rows, limits, names, facts, command):
+    """All samples, as bench/results/README.md describes. The software GPU is the side of interest, the last one."""
+    sides = [name for name in names if name != "vcuda"] + [name for name in names if name == "vcuda"]
+    cases = []
+    for row in rows:
+        times = {side: milliseconds(row["times"][side]) for side in sides if row["times"].get(side)}
+        cases += [{"group": "kernels", "name": row["name"], "unit": "ms", **times}] if times else []
+    cases += [{"group": "rates", "name": name, "unit": unit, **{side: {"median": values[side]} for side in sides if side in values}}
+              for name, unit, values in rates(rows)]
+    cases += [{"group": "launches" if side == "vcuda" else "rates", "name": what, "unit": unit, side: entry}
+              for what, unit, side, entry in limits if entry and side in sides]
+    return {"format": schema.FORMAT, "benchmark": "softgpu/bench", "command": command, "machine": facts, "sides": sides,
+            "about": {side: ABOUT[side] for side in sides}, "cases": cases}
 
 
 def main():
@@ -133,6 +173,7 @@ def main():
     direct = [bench, "cuda", library, str(here / "softgpu.ptx")]
     if args.one_thread:
         os.environ.update(SOFTGPU_CPU_TIME="1", OMP_NUM_THREADS="1", POCL_MAX_PTHREAD_COUNT="1", VCUDA_CPU_THREADS="1")
+    facts = {**machine.host(), "backend": "cpu"}
     openmp = Side([bench, "openmp"])
     cases = []
     line = openmp.ask("list")
@@ -155,18 +196,17 @@ def main():
         for side in sides.values():
             side.end()
     cold, cached = first_launches(direct, args.rounds)
-    limits = {"fused multiply-adds in registers, GFLOP/s": openmp.ask("fma"),
-              "an empty launch, one of many, us": Side(direct).ask("launch"),
-              "an empty launch and the wait for its end, us": Side(direct).ask("sync"),
-              "module load and first launch of vectorAdd, cold, ms": cell(cold),
-              "the same from the cache, ms": cell(cached)}
+    limits = [("fused multiply-adds in registers", "GFLOP/s", "openmp", answered(openmp.ask("fma"))),
+              ("an empty launch, one of many", "us", "vcuda", answered(Side(direct).ask("launch"))),
+              ("an empty launch and the wait for its end", "us", "vcuda", answered(Side(direct).ask("sync"))),
+              ("module load and first launch of vectorAdd, cold", "ms", "vcuda", milliseconds(cold)),
+              ("the same from the cache", "ms", "vcuda", milliseconds(cached))]
     names = list(commands)
     print_table(rows, names)
     print()
     print_limits(limits, rows)
     if args.json:
-        with open(args.json, "w", encoding="utf-8") as f:
-            json.dump({"cases": rows, "limits": limits}, f, indent=1)
+        schema.write(args.json, result(rows, limits, names, facts, shlex.join(["softgpu/bench/softgpu.py", *sys.argv[1:]])))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,10 @@ import time
 
 VCUDA = os.path.abspath(sys.argv[1])
 SCRIPTS = pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(SCRIPTS))
+
+import schema
+
 VIRTUAL = f"{shlex.quote(VCUDA)} run --backend cpu --"  # as the native side, where there is none
 
 # A group, and one of its cases.
@@ -42,6 +46,8 @@ def measured(folder, *args, **more):
     file = folder / "results.json"
     r = bench("--quick", "--backend", "cpu", "--json", str(file), *args, **more)
     results = json.loads(file.read_text())
+    check(not schema.mistakes(results), f"not the format of bench/results: {schema.mistakes(results)}")
+    check(results["command"] == shlex.join(["vcuda", "bench", "--quick", "--backend", "cpu", "--json", str(file), *args]), results["command"])
     return r, results, {case["name"]: case for case in results["cases"]}
 
 
@@ -190,7 +196,6 @@ def pictures(folder):
     text = (folder / "new/plots/ratios.svg").read_text()
     check("launch: launch_sync" in text and ">0.50<" in text and ">2.00<" in text, "ratios: no case or ratio")
     check("d2h_pinned" not in text, "ratios: a case without two sides")
-    sys.path.insert(0, str(SCRIPTS))
     import report
     rows = {row["name"]: row for row in report.read(folder / "saved.json").rows()}
     check(report.ratio_range(rows["launch_sync"]) == (0.1, 0.75), report.ratio_range(rows["launch_sync"]))
@@ -218,7 +223,6 @@ def usage(folder):
 
 def watch(folder):
     """Processor time is seen of threads too, and none of who sleeps."""
-    sys.path.insert(0, str(SCRIPTS))
     import watch as watcher
     spin = "import threading, time\ndef spin():\n while True: pass\nthreading.Thread(target=spin, daemon=True).start()\ntime.sleep(60)"
     busy, idle = subprocess.Popen([sys.executable, "-c", spin]), subprocess.Popen(["sleep", "60"])
