@@ -40,7 +40,7 @@ CONDITIONS = ('in', 'type')
 C_KINDS = ('function', 'struct', 'typedef', 'variable', 'enum-constant', 'macro', 'field', 'local')
 GLOBAL_KINDS = ('function', 'struct', 'typedef', 'variable', 'enum-constant', 'macro')
 NOT_PRODUCT = ('test/', 'bench/', 'examples/')
-UNTOUCHED = re.compile(r'(^|/)(CHANGELOG\.md|LICENSE.*|\.git.*|long-results\.txt|moved\.md|glossary\.md|'
+UNTOUCHED = re.compile(r'(^|/)(CHANGELOG\.md|LICENSE.*|\.git.*|long-results\.txt|glossary\.md|'
                        r'names-[\w-]+\.txt|rename\.py|c_index\.py)$|^bench/results/')
 TOKEN = re.compile(rb'''(?P<comment>/\*.*?\*/|//[^\n]*)|(?P<include>^[ \t]*\#[ \t]*include[^\n]*)|'''
                    rb'''(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|(?P<name>[A-Za-z_]\w*)|'''
