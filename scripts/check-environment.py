@@ -22,7 +22,7 @@ INTERNAL = {"VCUDA_INIT_COMMAND", "VCUDA_INIT_DRIVER", "VCUDA_INIT_LIBDIR", "VCU
 # Words in messages and in names of symbols that are no variables.
 OTHER = re.compile(r"CUDA_(ERROR|SUCCESS|R_|C_|ARRAY|LIMIT)\w*|VCUDA_\w*(BYTES|MAGIC)\w*")
 # Variables of tests and of the kernel's build, whose files this script does not read.
-ELSEWHERE = {"VCUDA_TEST_SEED", "VCUDA_DRIVER_SOURCE"}
+ELSEWHERE = {"VCUDA_TEST_SEED", "VCUDA_TEST_CASE", "VCUDA_DRIVER_SOURCE"}
 
 
 def read(path):
