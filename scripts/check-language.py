@@ -14,9 +14,6 @@ Theirs, Those or That: the first word names its object. * word: no `lies`, `stan
 `to be had`. * width: Markdown has at most 100 columns, but for tables, code and links. * long: no sentence of a page in
 doc/design has more than 40 words. * link: a relative link of Markdown leads to a file that is there, and to a heading
 in it.
-
-scripts/language-pending.txt lists the files, and the folders without those below them, that have not been rewritten yet.
-They are not checked without --counts or PATH. The list may only shrink.
 """
 import argparse
 import collections
@@ -34,7 +31,6 @@ SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
 C_TOKEN = re.compile(r'/\*(.*?)\*/|//([^\n]*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SKIPPED = re.compile(r"build.*|dist|\..*|__pycache__|LICENSES")
-PENDING = "scripts/language-pending.txt"
 MOST_COLUMNS, MOST_WORDS = 100, 40
 
 Text = collections.namedtuple("Text", "line text comment")
@@ -179,18 +175,12 @@ def main():
     if given.counts:
         print_counts(given.root)
         return 0
-    pending = (given.root / PENDING).read_text(encoding="utf-8").split() if (given.root / PENDING).exists() else []
-    is_pending = lambda path: path in pending or os.path.dirname(path) in pending
-    chosen = [path for path in files(given.root) if any(path == p or path.startswith(p.rstrip("/") + "/") for p in given.paths)] \
-        if given.paths else [path for path in files(given.root) if not is_pending(path)]
     bad = 0
-    for path in chosen:
+    for path in files(given.root):
+        if given.paths and not any(path == p or path.startswith(p.rstrip("/") + "/") for p in given.paths):
+            continue
         for line, rule, text in check(given.root, path)[0]:
             print(f"{path}:{line}: {rule}: {text[:100]}")
-            bad += 1
-    for name in pending:
-        if not given.paths and not any(check(given.root, path)[0] for path in files(given.root) if name in (path, os.path.dirname(path))):
-            print(f"{PENDING}: {name} has no violation any longer: remove the line")
             bad += 1
     if bad:
         print(f"{bad} violations; CONTRIBUTING.md, \"Language\", has the rules with examples")

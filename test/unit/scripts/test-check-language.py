@@ -52,12 +52,7 @@ def main():
             write(root, {name: text})
             status, out = check(root)
             assert status == 1 and out.startswith(expected) and out.count("\n") == 2, f"{name}: {text}\n{status} {out}"
-            write(root, {"scripts/language-pending.txt": f"{name.rpartition('/')[0]}\n"})
-            assert check(root) == (0, ""), check(root)
             pathlib.Path(root, name).unlink()
-            status, out = check(root)
-            assert status == 1 and "remove the line" in out, out
-            pathlib.Path(root, "scripts/language-pending.txt").unlink()
     print("ok")
 
 
