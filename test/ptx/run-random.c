@@ -111,16 +111,17 @@ static bool run_line(const char *line, char *hash, size_t size)
 
 static int check(const char *path, unsigned every, unsigned first)
 {
-	char line[128], want[64], hash[64];
+	char *line = NULL, want[64], hash[64];
 	FILE *file = fopen(path, "r");
 	unsigned right = 0, wrong = 0;
+	size_t room = 0;
 	uint64_t seed;
 
 	if (!file) {
 		perror(path);
 		return 1;
 	}
-	for (unsigned n = 0; fgets(line, sizeof(line), file);) {
+	for (unsigned n = 0; getline(&line, &room, file) > 0;) {
 		if (sscanf(line, "%" SCNu64 " %63s", &seed, want) != 2 || n++ % every != first)
 			continue;
 		*strchr(line, ' ') = 0;
@@ -132,6 +133,7 @@ static int check(const char *path, unsigned every, unsigned first)
 		printf("kernel %" PRIu64 ": %s, not %s\n", seed, hash, want);
 		wrong++;
 	}
+	free(line);
 	fclose(file);
 	printf("%u kernels as recorded, %u not\n", right, wrong);
 	return wrong || !right;
