@@ -431,16 +431,36 @@ static bool parse_location(struct ptx_parser *p)
 	return true;
 }
 
-/* One pragma matters here: it allows a vector to be read where only its first bytes exist. */
+/* An instruction that is refused by this name once the kernel is compiled. */
+static bool append_unsupported(struct ptx_parser *p, const char *name, size_t length)
+{
+	struct ptx_instr *i = ptx_parse_append(p);
+
+	if (!i)
+		return no_memory(p);
+	i->name = ptx_strndup(&p->module->arena, name, length);
+	i->line = p->token.line;
+	i->guard = -1;
+	return i->name || no_memory(p);
+}
+
+/*
+ * Two pragmas matter here. One allows a vector to be read where only its first bytes exist. Texts that are made from
+ * machine code have the other in the place of an instruction that PTX cannot express.
+ */
 static bool parse_pragma(struct ptx_parser *p)
 {
-	static const char used[] = "used_bytes_mask";
+	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ";
 	const char *text;
 
 	ptx_parse_next(p);
 	text = p->token.text;
 	if (p->token.kind == PTX_TOK_STRING && p->token.length > sizeof(used) && !memcmp(text + 1, used, sizeof(used) - 1))
 		p->used_bytes = (uint32_t)strtoul(text + sizeof(used), NULL, 0);
+	else if (p->token.kind == PTX_TOK_STRING && p->token.length > sizeof(unsupported) &&
+		 !memcmp(text + 1, unsupported, sizeof(unsupported) - 1) &&
+		 !append_unsupported(p, text + sizeof(unsupported), p->token.length - sizeof(unsupported) - 1))
+		return false;
 	return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
 }
 

@@ -46,7 +46,7 @@ static bool read_one(struct sass_file *file, const struct sass_section *section,
 		memcpy(&r, section->data + n * sizeof(Elf64_Rela), sizeof(Elf64_Rela));
 	else
 		memcpy(&r, section->data + n * sizeof(Elf64_Rel), sizeof(Elf64_Rel));
-	if (r.r_offset >= target->bytes || ELF64_R_SYM(r.r_info) >= file->symbol_count)
+	if (!target->data || r.r_offset >= target->bytes || ELF64_R_SYM(r.r_info) >= file->symbol_count)
 		return sass_file_fail(file, "a relocation in `%s` is malformed", section->name);
 	symbol = &file->symbols[ELF64_R_SYM(r.r_info)];
 	*to = (struct sass_relocation){.offset = r.r_offset,

@@ -103,6 +103,12 @@ void sass_cubin_close(struct sass_cubin *cubin);
 /* The variable that has this byte of a section; NULL: none. An address right behind a variable is that variable's. */
 const struct sass_variable *sass_variable_at(const struct sass_cubin *cubin, uint32_t section, uint64_t offset);
 
+/* The number that variables have for an address of code. No memory has such an address. */
+static inline uint64_t sass_function_address(uint32_t section, uint64_t offset)
+{
+	return 1ull << 63 | (uint64_t)section << 32 | (uint32_t)offset;
+}
+
 /* The function whose code is this section; NULL: none. */
 const struct sass_function *sass_function_in(const struct sass_cubin *cubin, uint32_t section);
 

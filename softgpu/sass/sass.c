@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sass/sass.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "sass/cubin.h"
+#include "sass/module.h"
+
+static int refuse(const struct sass_cubin *c, char *error, size_t room)
+{
+	if (!c->linked)
+		snprintf(error, room, "the machine code is not linked: link it, as nvcc does without -rdc=true");
+	else
+		snprintf(error, room, "machine code for sm_%u%s is not supported", c->architecture,
+			 c->specific ? "a" : "");
+	return -ENOTSUP;
+}
+
+__attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, char **text,
+							     size_t *length, char *error, size_t room)
+{
+	struct sass_cubin *c = sass_cubin_open(cubin, bytes, error, room);
+	int result = 0;
+
+	if (!c)
+		return -EINVAL;
+	if (c->specific || !c->linked || !vcuda_sass_takes(c->architecture)) {
+		result = refuse(c, error, room);
+	} else {
+		*text = sass_module_text(c, length, error, room);
+		result = *text ? 0 : -ENOTSUP;
+	}
+	sass_cubin_close(c);
+	return result;
+}

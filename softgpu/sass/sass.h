@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The export of libvcuda-sass.so: from machine code to PTX. The software GPU opens the library where a program has
+ * nothing that it could run without.
+ */
+#ifndef VCUDA_SASS_H
+#define VCUDA_SASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define VCUDA_SASS_LIBRARY "libvcuda-sass.so"
+#define VCUDA_SASS_FUNCTION "vcuda_sass_to_ptx"
+
+/*
+ * The text, which ends with a NUL and is freed with free(). 0; -ENOTSUP: code for this architecture is not taken; -EINVAL:
+ * the cubin is malformed; -ENOMEM. `error`, of `room` bytes, says why. Thread-safe.
+ */
+typedef int vcuda_sass_to_ptx_function(const void *cubin, size_t bytes, char **text, size_t *length, char *error,
+				       size_t room);
+vcuda_sass_to_ptx_function vcuda_sass_to_ptx;
+
+/* Whether code for sm_N is taken. Code for exactly one architecture, such as sm_90a, is not. */
+static inline bool vcuda_sass_takes(unsigned int architecture)
+{
+	return architecture == 75 || architecture == 80 || architecture == 86 || architecture == 89 || architecture == 90;
+}
+
+#endif
