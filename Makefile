@@ -31,7 +31,7 @@ SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 
 # An installation calls no package manager: what is missing is named. meson's install tags select the files.
 install install-host install-guest: export SETUP = no
-install-host: TAGS = --tags host,softgpu,guest,math,driver,slurm,doc
+install-host: TAGS = --tags host,softgpu,softgpu-sass,guest,math,driver,slurm,doc
 install-guest: TAGS = --tags guest,math,driver,doc
 # RELEASE=trixie: for that release of Debian. Needs root.
 packages:

@@ -29,6 +29,9 @@
  * in such granules; exact: an access beside an allocation ends the kernel; check: each such access is logged, loads
  * give zeroes, stores are dropped, and code is slow (default: pages)
  *
+ * VCUDA_CPU_CODE: auto: a program's PTX, and its machine code where there is no PTX; ptx: PTX alone; sass: machine code,
+ * and PTX where there is none (default: auto)
+ *
  * VCUDA_CPU_DUMP: an existing folder that gets the LLVM code and the object file of every kernel that is compiled
  */
 #ifndef VCUDA_BACKEND_CPU_H

@@ -220,6 +220,20 @@ static void choose_faults(void)
 		vcuda_log("VCUDA_CPU_FAULTS=%s is not used: choose device or context", text);
 }
 
+static void choose_code(void)
+{
+	const char *text = getenv("VCUDA_CPU_CODE");
+
+	if (!text || !*text || !strcmp(text, "auto"))
+		return;
+	if (!strcmp(text, "ptx"))
+		device.code = SOFTGPU_CODE_PTX;
+	else if (!strcmp(text, "sass"))
+		device.code = SOFTGPU_CODE_SASS;
+	else
+		vcuda_log("VCUDA_CPU_CODE=%s is not used: choose auto, ptx or sass", text);
+}
+
 /* The compiler reads it (ptx-version.c). */
 static void check_compile(void)
 {
@@ -292,6 +306,7 @@ static void choose(void)
 	choose_time_limit();
 	choose_bounds();
 	choose_faults();
+	choose_code();
 	check_compile();
 	snprintf(device.name, sizeof(device.name), "vCUDA Software GPU (%u core%s)", device.threads,
 		 device.threads == 1 ? "" : "s");

@@ -45,6 +45,13 @@ enum softgpu_bounds {
 	SOFTGPU_BOUNDS_CHECK,    /* is reported and dropped */
 };
 
+/* The code that is taken of a program. */
+enum softgpu_code {
+	SOFTGPU_CODE_AUTO, /* PTX, and machine code where there is no PTX */
+	SOFTGPU_CODE_PTX,
+	SOFTGPU_CODE_SASS, /* machine code, and PTX where there is none */
+};
+
 /* All devices are alike, and have the same threads of the host. */
 struct softgpu_device {
 	unsigned int count;   /* of devices */
@@ -63,6 +70,7 @@ struct softgpu_device {
 	uint64_t time_limit_ns; /* of a kernel; 0: none */
 	void (*time_refused)(void);
 	enum softgpu_bounds bounds;
+	enum softgpu_code code;
 	bool one_context; /* a fault fails its context alone, not all of the device */
 };
 

@@ -12,6 +12,7 @@
 #include "module/device-runtime.h"
 #include "device/device.h"
 #include "device/memory.h"
+#include "module/machine-code.h"
 #include "common/fatbin.h"
 #include "protocol/machine-code.h"
 #include "ptx/ptx-dialect.h"
@@ -35,6 +36,8 @@ struct survey {
 	bool found, elf, other;
 	struct fatbin_entry for_other; /* PTX for another device */
 	bool has_code;                 /* machine code that this device would run */
+	struct fatbin_entry code;      /* the machine code to translate; kind 0: there is none */
+	char codes[96];                /* " sm_80, sm_90a,": the architectures of machine code */
 	struct fatbin_entry newer;     /* the PTX for the next newer device; kind 0: there is none */
 	bool stands_in;                /* the best is that */
 	unsigned int max_registers;    /* of a link; 0: no bound */
@@ -50,9 +53,22 @@ static bool runs_here(unsigned int target, char suffix)
 	return softgpu_architecture_runs(softgpu_device()->architecture, target, suffix);
 }
 
+/* Adds an architecture to the list, each once. */
+static void list_code(struct survey *s, const struct fatbin_entry *entry)
+{
+	char name[20];
+
+	snprintf(name, sizeof(name), " sm_%u%s,", entry->sm, (char[]){suffix_of(entry), 0});
+	if (!strstr(s->codes, name) && strlen(s->codes) + strlen(name) < sizeof(s->codes))
+		strcat(s->codes, name);
+}
+
 static void survey_code(struct survey *s, const struct fatbin_entry *entry)
 {
 	s->elf = true;
+	list_code(s, entry);
+	if (softgpu_machine_code_rank(entry) > softgpu_machine_code_rank(&s->code))
+		s->code = *entry;
 	/* Code for one architecture alone may have no plain form: its PTX for newer devices can be empty. */
 	if (!suffix_of(entry) && softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
 		s->has_code = true;
@@ -113,18 +129,20 @@ static CUresult refuse(const struct survey *s)
 		vcuda_log("the program has PTX only for other devices (e.g. compute_%u%s), and this one is compute_%u: "
 			  "compile it for that, or set VCUDA_CPU_COMPUTE=%u.%u",
 			  e->sm, (char[]){suffix_of(e), 0}, softgpu_device()->architecture, e->sm / 10, e->sm % 10);
+	else if (s->elf)
+		vcuda_log("the program has no PTX, only machine code for%s and the software GPU runs PTX%s: compile it "
+			  "with e.g. -gencode arch=compute_75,code=compute_75, which may follow -arch=native",
+			  s->codes, softgpu_machine_code_taken());
 	else
-		vcuda_log("the program has no PTX%s and the software GPU runs PTX only: compile it with e.g. "
-			  "-gencode arch=compute_75,code=compute_75, which may follow -arch=native",
-			  s->elf ? ", only machine code," : "");
+		vcuda_log("the program has no PTX and the software GPU runs PTX only: compile it with e.g. "
+			  "-gencode arch=compute_75,code=compute_75, which may follow -arch=native");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-static CUresult add(struct softgpu_image *image, const struct survey *s)
+/* Unpacks an entry. *text is the caller's. */
+static CUresult unpack(const struct softgpu_image *image, const struct fatbin_entry *entry, char **text, size_t *length)
 {
-	const struct fatbin_entry *entry = &s->best;
-	char *text;
-	size_t length;
+	const char *what = entry->kind == FATBIN_ELF ? "machine code" : "PTX";
 	int error;
 
 	if (image->count == SOFTGPU_IMAGE_TEXTS) {
@@ -132,30 +150,89 @@ static CUresult add(struct softgpu_image *image, const struct survey *s)
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	if (entry->bytes > MAX_BYTES - image->bytes) {
-		vcuda_log("the image unpacks to more than %u MiB of PTX", MAX_BYTES >> 20);
+		vcuda_log("the image unpacks to more than %u MiB of %s", MAX_BYTES >> 20, what);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
-	error = softgpu_host_room(entry->bytes) ? fatbin_unpack(entry, &text, &length) : -ENOMEM;
-	if (error) {
-		vcuda_log("the PTX for sm_%u in the fatbin cannot be unpacked: %s", entry->sm, strerror(-error));
-		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	}
+	error = softgpu_host_room(entry->bytes) ? fatbin_unpack(entry, text, length) : -ENOMEM;
+	if (!error)
+		return CUDA_SUCCESS;
+	vcuda_log("the %s for sm_%u in the fatbin cannot be unpacked: %s", what, entry->sm, strerror(-error));
+	return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult add(struct softgpu_image *image, const struct survey *s)
+{
+	const struct fatbin_entry *entry = &s->best;
+	char *text;
+	size_t length;
+	CUresult result = unpack(image, entry, &text, &length);
+
+	if (result != CUDA_SUCCESS)
+		return result;
 	image->bytes += length;
 	image->relocatable |= entry->relocatable;
 	image->max_registers = softgpu_register_bound(image->max_registers, entry->max_registers);
-	image->part[image->count].text = text;
-	image->part[image->count].beside_machine_code = s->elf;
-	image->part[image->count].for_machine_code = s->stands_in;
 	/* PTX ends at a NUL or at the entry's end. */
-	image->part[image->count++].length = strnlen(text, length);
+	image->part[image->count++] = (struct softgpu_image_part){.text = text,
+								  .length = strnlen(text, length),
+								  .beside_machine_code = s->elf,
+								  .for_machine_code = s->stands_in};
 	return CUDA_SUCCESS;
 }
 
-static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image *image)
+/* Translates a cubin, which becomes the whole image. */
+static CUresult read_cubin(const void *cubin, size_t bytes, struct softgpu_image *image)
 {
+	struct softgpu_image_part part = {.beside_machine_code = true, .is_machine_code = true};
+	CUresult result = softgpu_machine_code_text(cubin, bytes, &part.text, &part.length);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	image->bytes = part.length;
+	image->part[0] = part;
+	image->count = 1;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_code(struct softgpu_image *image, const struct fatbin_entry *entry)
+{
+	char *cubin;
+	size_t bytes;
+	CUresult result = unpack(image, entry, &cubin, &bytes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = read_cubin(cubin, bytes, image);
+	free(cubin);
+	return result;
+}
+
+/* Machine code is translated where PTX is missing, or where the user wants that. */
+static CUresult choose_code(struct softgpu_image *image, const struct survey *refused, const struct fatbin_entry *code)
+{
+	if (!code->kind || !softgpu_machine_code_opens())
+		return refuse(refused);
+	return add_code(image, code);
+}
+
+/* The code of one container. *done: the others do not count, because this one is complete. */
+static CUresult read_container(struct softgpu_image *image, const struct survey *s, bool first, enum softgpu_code code,
+			       bool *done)
+{
+	*done = first && code == SOFTGPU_CODE_SASS && s->code.kind && softgpu_machine_code_opens();
+	if (*done)
+		return add_code(image, &s->code);
+	/* what a device linker made is complete: the others are what it was made from */
+	*done = first && s->found && !s->best.relocatable;
+	return s->found ? add(image, s) : CUDA_SUCCESS;
+}
+
+static CUresult read_fatbin(const void *data, size_t bytes, enum softgpu_code code, struct softgpu_image *image)
+{
+	struct fatbin_entry translated = {0};
 	struct fatbin_reader reader;
 	struct survey s, refused = {0};
-	bool first = true;
+	bool first = true, done;
 	CUresult result;
 
 	if (fatbin_open(&reader, data, bytes)) {
@@ -165,18 +242,17 @@ static CUresult read_fatbin(const void *data, size_t bytes, struct softgpu_image
 	do {
 		result = survey(&reader, &s);
 		image->max_registers = softgpu_register_bound(image->max_registers, s.max_registers);
-		if (result == CUDA_SUCCESS && s.found)
-			result = add(image, &s);
-		else if (!refused.other)
-			refused = s;
-		if (result != CUDA_SUCCESS)
+		if (result == CUDA_SUCCESS)
+			result = read_container(image, &s, first, code, &done);
+		if (result != CUDA_SUCCESS || done)
 			return result;
-		/* what a device linker made is complete: the others are what it was made from */
-		if (first && s.found && !s.best.relocatable)
-			return CUDA_SUCCESS;
+		if (!s.found && !refused.other)
+			refused = s;
+		if (!translated.kind && code != SOFTGPU_CODE_PTX)
+			translated = s.code;
 		first = false;
 	} while (fatbin_next_container(&reader));
-	return image->count ? CUDA_SUCCESS : refuse(&refused);
+	return image->count ? CUDA_SUCCESS : choose_code(image, &refused, &translated);
 }
 
 /* A driver has machine code, and does not look at the text. */
@@ -224,9 +300,7 @@ static CUresult read_text(const char *text, size_t bound, struct softgpu_image *
 
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	image->part[0].text = copy;
-	image->part[0].length = length;
-	image->part[0].beside_machine_code = image->part[0].for_machine_code = false;
+	image->part[0] = (struct softgpu_image_part){.text = copy, .length = length};
 	image->count = 1;
 	return CUDA_SUCCESS;
 }
@@ -242,19 +316,52 @@ static CUresult add_device_runtime(struct softgpu_image *image)
 		n--;
 	if (!n || image->count == SOFTGPU_IMAGE_TEXTS)
 		return CUDA_SUCCESS;
-	image->part[image->count].text = strdup(softgpu_device_runtime);
+	image->part[image->count] = (struct softgpu_image_part){.text = strdup(softgpu_device_runtime), .length = length};
 	if (!image->part[image->count].text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->bytes += length;
-	image->part[image->count].beside_machine_code = image->part[image->count].for_machine_code = false;
-	image->part[image->count++].length = length;
+	image->count++;
 	return CUDA_SUCCESS;
 }
 
-CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
+static CUresult read_elf(const void *data, size_t bound, enum softgpu_code code, struct softgpu_image *image)
+{
+	size_t bytes = softgpu_machine_code_bytes(data, bound);
+
+	if (code != SOFTGPU_CODE_PTX && bytes && softgpu_machine_code_opens())
+		return read_cubin(data, bytes, image);
+	vcuda_log("the image is machine code (a cubin) and the software GPU runs PTX%s: load PTX or a fatbin that has it. "
+		  "Libraries that have both, as cuBLAS, choose PTX where they do not know the device: set "
+		  "VCUDA_CPU_COMPUTE=13.0",
+		  softgpu_machine_code_taken());
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+static CUresult read_any(const void *data, size_t bound, enum softgpu_code code, struct softgpu_image *image)
+{
+	CUresult result;
+	uint32_t magic;
+
+	memcpy(&magic, data, sizeof(magic));
+	if (magic == FATBIN_MAGIC) {
+		result = read_fatbin(data, bound ? bound : fatbin_size(data), code, image);
+		if (result == CUDA_SUCCESS && image->relocatable)
+			result = add_device_runtime(image);
+		return result;
+	}
+	if (memcmp(data, "\177ELF", 4) == 0)
+		return read_elf(data, bound, code, image);
+	if (magic == WRAPPER_MAGIC) {
+		vcuda_log(
+			"the image is a fatbin wrapper, which holds pointers: hand over the fatbin that it points to");
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	return read_text(data, bound, image);
+}
+
+CUresult softgpu_image_read(const void *data, enum softgpu_code code, struct softgpu_image *image)
 {
 	size_t bound = image_bound;
-	uint32_t magic;
 	CUresult result;
 
 	image_bound = 0;
@@ -266,24 +373,7 @@ CUresult softgpu_image_read(const void *data, struct softgpu_image *image)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (bound && bound < FATBIN_HEADER_BYTES)
 		return CUDA_ERROR_INVALID_IMAGE;
-	memcpy(&magic, data, sizeof(magic));
-	if (magic == FATBIN_MAGIC) {
-		result = read_fatbin(data, bound ? bound : fatbin_size(data), image);
-		if (result == CUDA_SUCCESS && image->relocatable)
-			result = add_device_runtime(image);
-	} else if (memcmp(data, "\177ELF", 4) == 0) {
-		vcuda_log(
-			"the image is machine code (a cubin) and the software GPU runs PTX only: load PTX or a fatbin "
-			"that has it. Libraries that have both, as cuBLAS, choose PTX where they do not know the "
-			"device: set VCUDA_CPU_COMPUTE=13.0");
-		result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-	} else if (magic == WRAPPER_MAGIC) {
-		vcuda_log(
-			"the image is a fatbin wrapper, which holds pointers: hand over the fatbin that it points to");
-		result = CUDA_ERROR_INVALID_IMAGE;
-	} else {
-		result = read_text(data, bound, image);
-	}
+	result = read_any(data, bound, code, image);
 	if (result == CUDA_SUCCESS)
 		result = check_dialects(image);
 	if (result != CUDA_SUCCESS)

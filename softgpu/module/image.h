@@ -6,9 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "device/device.h"
 #include "ops.h"
 
 #define SOFTGPU_IMAGE_TEXTS 256
+
+struct softgpu_image_part {
+	char *text; /* NUL-terminated */
+	size_t length;
+	bool beside_machine_code; /* a driver takes that, and does not look at this text */
+	bool for_machine_code;    /* it is for a newer device, in the place of machine code for this one */
+	bool is_machine_code;     /* the text is made from machine code: its constants are at offsets of one bank */
+};
 
 /* The PTX of an image: one text for each container in it, and the program is all of them. */
 struct softgpu_image {
@@ -16,12 +25,7 @@ struct softgpu_image {
 	size_t bytes; /* of all parts */
 	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
 	unsigned int max_registers; /* of a thread of any kernel, as its compiler was told; 0: no bound */
-	struct {
-		char *text; /* NUL-terminated */
-		size_t length;
-		bool beside_machine_code; /* a driver takes that, and does not look at this text */
-		bool for_machine_code;    /* it is for a newer device, in the place of machine code for this one */
-	} part[SOFTGPU_IMAGE_TEXTS];
+	struct softgpu_image_part part[SOFTGPU_IMAGE_TEXTS];
 };
 
 /* The lower one of two bounds, of which 0 is none. */
@@ -31,10 +35,10 @@ static inline unsigned int softgpu_register_bound(unsigned int a, unsigned int b
 }
 
 /*
- * CUDA_SUCCESS, or the driver's error for such an image, with a line in the log that says why. Takes the thread's image
- * bound.
+ * CUDA_SUCCESS, or the driver's error for such an image, with a line in the log that says why. `code` says what is taken
+ * of an image with both PTX and machine code. Takes the thread's image bound.
  */
-CUresult softgpu_image_read(const void *data, struct softgpu_image *image);
+CUresult softgpu_image_read(const void *data, enum softgpu_code code, struct softgpu_image *image);
 void softgpu_image_free(struct softgpu_image *image);
 
 #endif

@@ -25,7 +25,7 @@ static CUresult load(CUlibrary *library, const void *code, unsigned int max_regi
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	vcuda_list_init(&l->modules);
 	vcuda_list_init(&l->kernels);
-	result = softgpu_image_read(code, &l->image);
+	result = softgpu_image_read(code, softgpu_device()->code, &l->image);
 	if (result != CUDA_SUCCESS)
 		goto free_library;
 	l->image.max_registers = softgpu_register_bound(l->image.max_registers, max_registers);

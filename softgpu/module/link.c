@@ -212,7 +212,7 @@ static CUresult check(const struct link *l, size_t from, CUjitInputType type, co
 	if (l->bytes == from)
 		return CUDA_SUCCESS;
 	vcuda_cpu_set_image_bound(l->bytes - from);
-	result = softgpu_image_read(l->data + from, &image);
+	result = softgpu_image_read(l->data + from, SOFTGPU_CODE_PTX, &image);
 	if (result != CUDA_SUCCESS)
 		return optional && result == CUDA_ERROR_NO_BINARY_FOR_GPU ? CUDA_SUCCESS : result;
 	result = check_texts(&image, name);
@@ -281,7 +281,7 @@ static CUresult link_all(const struct link *l)
 	if (l->bytes == sizeof(struct heads))
 		return CUDA_ERROR_INVALID_VALUE;
 	vcuda_cpu_set_image_bound(l->bytes - sizeof(struct container));
-	result = softgpu_image_read(l->data + sizeof(struct container), &image);
+	result = softgpu_image_read(l->data + sizeof(struct container), SOFTGPU_CODE_PTX, &image);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = softgpu_program_parse(&image, &program);

@@ -11,6 +11,9 @@
 #include "device/memory.h"
 #include "device/registry.h"
 
+/* The alignment of a bank of constants. No variable needs more. */
+#define BANK_ALIGN 256
+
 CUresult softgpu_compile_error(enum ptx_status status, const char *what, const struct ptx_error *error)
 {
 	if (error->line)
@@ -71,6 +74,7 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 
 	program->count = 0;
 	program->max_registers = image->max_registers;
+	program->has_bank = image->count && image->part[0].is_machine_code;
 	if (!count_bytes(program, text_bytes(image))) {
 		softgpu_program_free(program);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -142,26 +146,53 @@ CUresult softgpu_program_names(const struct softgpu_program *program, uint32_t f
 	return CUDA_SUCCESS;
 }
 
+/*
+ * Gives constants memory one behind the other, as machine code has them in its bank, and reads beside a constant. Only
+ * the address of the first one is that of an allocation.
+ */
+static CUresult place_bank(struct CUctx_st *context, struct ptx_module *ptx, uint64_t *addresses)
+{
+	const struct ptx_variable *variables;
+	size_t n = ptx_module_variables(ptx, &variables), bytes = 0;
+	uint64_t bank;
+	CUresult result;
+
+	for (size_t i = 0; i < n; i++)
+		if (variables[i].constant)
+			bytes = ((bytes + variables[i].align - 1) & ~(variables[i].align - 1)) + variables[i].size;
+	if (!bytes)
+		return CUDA_SUCCESS;
+	result = softgpu_memory_alloc_aligned(context, bytes, BANK_ALIGN, SOFTGPU_VARIABLE, &bank);
+	for (size_t i = 0, end = 0; result == CUDA_SUCCESS && i < n; i++) {
+		if (!variables[i].constant)
+			continue;
+		end = (end + variables[i].align - 1) & ~(variables[i].align - 1);
+		addresses[i] = bank + end;
+		ptx_module_place(ptx, i, addresses[i]);
+		end += variables[i].size;
+	}
+	return result;
+}
+
 /* Gives the variables of a part memory. After a failure `addresses` has the variables that were placed. */
-static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, uint64_t *addresses)
+static CUresult place(struct CUctx_st *context, struct ptx_module *ptx, bool has_bank, uint64_t *addresses)
 {
 	const struct ptx_variable *variables;
 	size_t n = ptx_module_variables(ptx, &variables);
+	CUresult result = has_bank ? place_bank(context, ptx, addresses) : CUDA_SUCCESS;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		size_t bytes = variables[i].size ? variables[i].size : 1;
-		CUresult result;
 
-		if (variables[i].managed)
+		if (variables[i].managed || addresses[i])
 			continue;
 		/* constants too may be written by kernels, by their addresses, for launches to come */
 		result = softgpu_memory_alloc_aligned(context, bytes, variables[i].align, SOFTGPU_VARIABLE,
 						      &addresses[i]);
-		if (result != CUDA_SUCCESS)
-			return result;
-		ptx_module_place(ptx, i, addresses[i]);
+		if (result == CUDA_SUCCESS)
+			ptx_module_place(ptx, i, addresses[i]);
 	}
-	return CUDA_SUCCESS;
+	return result;
 }
 
 /* A managed variable has its value already, but for addresses in it, which the first module to be made writes. */
@@ -227,7 +258,7 @@ static CUresult place_all(struct CUmod_st *m)
 		m->addresses[i] = calloc(n + 1, sizeof(*m->addresses[i]));
 		if (!m->addresses[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		result = place(m->context, m->program.part[i], m->addresses[i]);
+		result = place(m->context, m->program.part[i], m->program.has_bank, m->addresses[i]);
 	}
 	if (result == CUDA_SUCCESS && m->managed->placed == m->managed->count)
 		result = softgpu_module_complete(m);
@@ -391,7 +422,7 @@ static CUresult load(CUmodule *module, const void *data, unsigned int max_regist
 	if (!module)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Reading and parsing take long and need no lock. */
-	result = softgpu_image_read(data, &image);
+	result = softgpu_image_read(data, softgpu_device()->code, &image);
 	if (result != CUDA_SUCCESS)
 		return result;
 	image.max_registers = softgpu_register_bound(image.max_registers, max_registers);

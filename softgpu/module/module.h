@@ -17,6 +17,7 @@ struct softgpu_program {
 	unsigned int count;
 	uint64_t bytes; /* of text, which the parts keep */
 	unsigned int max_registers; /* of a thread; 0: no bound */
+	bool has_bank; /* made from machine code: its constants are at offsets of one bank */
 	struct ptx_module *part[SOFTGPU_IMAGE_TEXTS];
 };
 

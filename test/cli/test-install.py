@@ -66,7 +66,7 @@ def parts():
         names = {path.name for path in files_below(top)}
         for name in ("vcuda", "libcuda.so.1", "libcuda.so", "libcudart.so.13", "libnvidia-ml.so.1", "zz-virtio-cuda.conf"):
             check(name in names, f"a guest has no {name}")
-        for name in ("vcuda-worker", "libvcuda-cpu.so", "libcublas.so.12", "main.c"):
+        for name in ("vcuda-worker", "libvcuda-cpu.so", "libvcuda-sass.so", "libcublas.so.12", "main.c"):
             check(name not in names, f"a guest has {name}")
         check(not list(pathlib.Path(top).glob("**/bin/vcudad")), "a guest has vcudad")
     whole = []
@@ -74,7 +74,7 @@ def parts():
         install(top)
         whole = sorted(str(path.relative_to(top)) for path in files_below(top))
     each = []
-    for tag in ("host", "softgpu", "guest", "math", "driver", "slurm", "dev", "doc"):
+    for tag in ("host", "softgpu", "softgpu-sass", "guest", "math", "driver", "slurm", "dev", "doc"):
         with tempfile.TemporaryDirectory() as top:
             install(top, tag)
             each += [str(path.relative_to(top)) for path in files_below(top)]

@@ -40,7 +40,7 @@ dependencies() {
 
 # ---- host ----
 
-host=(/packages/virtio-cuda-{host,softgpu,guest,math}_*.deb)
+host=(/packages/virtio-cuda-{host,softgpu,softgpu-sass,guest,math}_*.deb)
 useradd -m member
 useradd -m other
 say "the packages that ours depend on"
@@ -81,7 +81,7 @@ say "an upgrade with a program that runs"
 chown member /tmp/steady.out
 as member "./steady 100000 >/tmp/steady.out 2>&1; echo \$? >>/tmp/steady.out" &
 wait_for 'grep -q ready /tmp/steady.out'
-apt install /upgrade/virtio-cuda-{host,softgpu,guest,math}_*.deb
+apt install /upgrade/virtio-cuda-{host,softgpu,softgpu-sass,guest,math}_*.deb
 kill -0 "$daemon" || die "the upgrade ended vcudad: $(cat /tmp/vcudad.log)"
 expect_passed member ./vectorAdd
 pkill -TERM -x steady
