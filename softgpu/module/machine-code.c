@@ -135,7 +135,7 @@ CUresult softgpu_machine_code_text(const void *cubin, size_t bytes, char **text,
 	result = translate(cubin, bytes, text, length, error, sizeof(error));
 	if (!result)
 		return CUDA_SUCCESS;
-	vcuda_log("the program has no PTX, and its machine code cannot be translated: %s", error);
+	vcuda_log("the program's machine code cannot be translated: %s", error);
 	switch (result) {
 	case -ENOMEM:
 		return CUDA_ERROR_OUT_OF_MEMORY;

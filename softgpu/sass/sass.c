@@ -10,10 +10,10 @@
 static int refuse(const struct sass_cubin *c, char *error, size_t room)
 {
 	if (!c->linked)
-		snprintf(error, room, "the machine code is not linked: link it, as nvcc does without -rdc=true");
+		snprintf(error, room, "it is not linked: link it, as nvcc does without -rdc=true");
 	else
-		snprintf(error, room, "machine code for sm_%u%s is not supported", c->architecture,
-			 c->specific ? "a" : "");
+		snprintf(error, room, "code for sm_%u%s is not supported: compile it for sm_80, or to PTX",
+			 c->architecture, c->specific ? "a" : "");
 	return -ENOTSUP;
 }
 

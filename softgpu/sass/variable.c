@@ -42,7 +42,7 @@ static void add_declaration(struct writer *w, const struct sass_variable *v, con
 {
 	unsigned int element = element_of(v);
 
-	sass_text_add(w->text, "%s%s %s.align %u .b%u ", linkage, space_of(v->space),
+	sass_text_add(w->text, "%s%s %s.align %u .u%u ", linkage, space_of(v->space),
 		      v->managed ? ".attribute(.managed) " : "", v->align, 8 * element);
 	sass_text_put(w->text, v->name);
 	sass_text_add(w->text, "[%" PRIu64 "]", v->bytes / element);

@@ -59,13 +59,13 @@ static void whole_text(void **state)
 	assert_string_equal(
 		text, ".version 9.0\n.target sm_80\n.address_size 64\n"
 		      ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
-		      ".extern .global .align 8 .b32 counter[1];\n"
-		      ".const .align 8 .b32 vcuda_gap_8_0[2];\n"
-		      ".visible .const .align 8 .b32 table[5] = {0x30201};\n"
-		      ".const .align 4 .b32 vcuda_gap_8_28[1];\n"
-		      ".visible .global .align 8 .b32 counter[1] = {7};\n"
-		      ".visible .global .align 8 .b64 pointer[1] = {generic(counter)+2};\n"
-		      ".visible .global .align 8 .b32 room[100];\n"
+		      ".extern .global .align 8 .u32 counter[1];\n"
+		      ".const .align 8 .u32 vcuda_gap_8_0[2];\n"
+		      ".visible .const .align 8 .u32 table[5] = {0x30201};\n"
+		      ".const .align 4 .u32 vcuda_gap_8_28[1];\n"
+		      ".visible .global .align 8 .u32 counter[1] = {7};\n"
+		      ".visible .global .align 8 .u64 pointer[1] = {generic(counter)+2};\n"
+		      ".visible .global .align 8 .u32 room[100];\n"
 		      ".visible .entry k(\n\t.param .align 16 .b8 param_0[4],\n\t.param .align 8 .b8 param_1[8])\n"
 		      ".maxntid 128, 2, 1\n.maxnreg 24\n{\nret;\n}\n");
 	free(text);
@@ -114,14 +114,14 @@ static void initial_values(void **state)
 	/* of a size for bytes only, with zeroes at the end */
 	s.symbols[SAMPLE_TABLE].st_size = 19;
 	text = text_of(&s);
-	has(text, ".b8 table[19] = {1, 2, 3};\n");
-	has(text, ".b8 vcuda_gap_8_27[5];\n");
+	has(text, ".u8 table[19] = {1, 2, 3};\n");
+	has(text, ".u8 vcuda_gap_8_27[5];\n");
 	free(text);
 	/* the address of code, and of what another module has */
 	s = sass_sample();
 	s.data_rela[0].r_info = ELF64_R_INFO((uint64_t)SAMPLE_KERNEL, 4);
 	text = text_of(&s);
-	has(text, ".b64 pointer[1] = {0x8000000600000002};\n");
+	has(text, ".u64 pointer[1] = {0x8000000600000002};\n");
 	free(text);
 	s = sass_sample();
 	s.symbols[SAMPLE_COUNTER].st_shndx = SHN_UNDEF;
@@ -162,7 +162,7 @@ static void refused_files(void **state)
 	s.head.e_flags = 100u << 8;
 	assert_null(text_of(&s));
 	assert_int_equal(result, -ENOTSUP);
-	has(why, "sm_100 is not supported");
+	has(why, "sm_100 is not supported: compile it for sm_80, or to PTX");
 	s.head.e_flags = 90u << 8 | 8;
 	assert_null(text_of(&s));
 	has(why, "sm_90a is not supported");
