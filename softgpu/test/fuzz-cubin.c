@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hostile cubins. The seeds are a cubin that is made by hand, linked and not, of an old and a new form. */
+/* Hostile cubins, and the PTX that they become. The seeds are a cubin that is made by hand, linked and not, of an old
+ * and a new form. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "softgpu/sass/cubin.h"
+#include "softgpu/sass/module.h"
 #include "softgpu/test/sass-sample.h"
 #include "test/fuzz/fuzz.h"
 
@@ -63,6 +65,18 @@ static void check_variable(const struct sass_cubin *c, const struct sass_variabl
 			abort();
 }
 
+/* The text is whole. */
+static void check_text(const struct sass_cubin *c)
+{
+	char error[300] = "", *text;
+	size_t length;
+
+	text = sass_module_text(c, &length, error, sizeof(error));
+	if (text ? strlen(text) != length : !*error)
+		abort();
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	char error[300];
@@ -76,6 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_variable(c, &c->variables[n]);
 	if (c)
 		check(c->constant3, c->constant3_bytes);
+	if (c)
+		check_text(c);
 	sass_cubin_close(c);
 	return 0;
 }

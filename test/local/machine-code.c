@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads cubins of softgpu/test/sass-sample.ptx, and uses their variables and kernels. usage: machine-code variables
+ * ARCHITECTURE CUBIN..., or machine-code kernels ARCHITECTURE CUBIN...
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+
+#define THREADS 64
+#define MAX_BYTES (1 << 20)
+
+static CUmodule load(const char *path)
+{
+	static char cubin[MAX_BYTES];
+	FILE *file = fopen(path, "rb");
+	CUmodule module;
+
+	CHECK(file);
+	CHECK(fread(cubin, 1, sizeof(cubin), file) > 64);
+	fclose(file);
+	OK(cuModuleLoadData(&module, cubin));
+	return module;
+}
+
+static CUdeviceptr variable(CUmodule module, const char *name, size_t expected)
+{
+	CUdeviceptr address;
+	size_t bytes;
+
+	OK(cuModuleGetGlobal_v2(&address, &bytes, module, name));
+	CHECK(bytes == expected);
+	return address;
+}
+
+static void check_variables(CUmodule module)
+{
+	CUdeviceptr pointers[2], counter = variable(module, "counter", 4), words = variable(module, "words", 20);
+	unsigned int values[5];
+	char text[6];
+
+	OK(cuMemcpyDtoH_v2(values, counter, 4));
+	CHECK(values[0] == 7);
+	OK(cuMemcpyDtoH_v2(values, words, 20));
+	CHECK(values[0] == 1 && values[4] == 5);
+	OK(cuMemcpyDtoH_v2(pointers, variable(module, "pointer", 16), 16));
+	CHECK(pointers[0] == counter && pointers[1] == words + 8);
+	OK(cuMemcpyDtoH_v2(text, variable(module, "format", 6), 6));
+	CHECK(!memcmp(text, "n %d\n", 6));
+	/* as in the bank */
+	CHECK(variable(module, "three", 3) == variable(module, "doubles", 16) + 16);
+}
+
+static CUfunction kernel(CUmodule module, const char *name)
+{
+	CUfunction f;
+
+	OK(cuModuleGetFunction(&f, module, name));
+	return f;
+}
+
+static void run_params(CUmodule module)
+{
+	unsigned int b[8] = {[3] = 1000}, results[THREADS];
+	unsigned char a = 200;
+	CUdeviceptr c;
+	void *params[] = {&a, b, &c};
+
+	OK(cuMemAlloc_v2(&c, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "params"), 1, 1, 1, THREADS, 1, 1, THREADS * 4, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, c, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == 1200 + (i ^ 1));
+	OK(cuMemFree_v2(c));
+}
+
+static void run_variables(CUmodule module)
+{
+	unsigned int n = 3, result, more = 100;
+	CUdeviceptr p;
+	void *params[] = {&p, &n};
+
+	OK(cuMemAlloc_v2(&p, 4));
+	OK(cuMemcpyHtoD_v2(variable(module, "zeroes", 400) + 12, &more, 4));
+	OK(cuLaunchKernel(kernel(module, "variables"), 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(&result, p, 4));
+	CHECK(result == 4 + 17 + 100);
+	OK(cuMemFree_v2(p));
+}
+
+static void run_prints(CUmodule module, unsigned int architecture)
+{
+	void *params[] = {&architecture};
+
+	OK(cuLaunchKernel(kernel(module, "prints"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuCtxSynchronize());
+}
+
+int main(int argc, char **argv)
+{
+	CUcontext context;
+
+	CHECK(argc >= 4);
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	for (int n = 2; n + 1 < argc; n += 2) {
+		CUmodule module = load(argv[n + 1]);
+
+		if (!strcmp(argv[1], "variables")) {
+			check_variables(module);
+		} else {
+			run_params(module);
+			run_variables(module);
+			run_prints(module, (unsigned int)atoi(argv[n]));
+		}
+		OK(cuModuleUnload(module));
+	}
+	puts("Test PASSED");
+	return 0;
+}
