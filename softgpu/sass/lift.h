@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the machine code of one kernel to PTX. */
+/*
+ * Lifts a kernel of machine code to PTX text, instruction by instruction. Each general, uniform and predicate register
+ * becomes a PTX register. Convergence barriers have no counterpart: the software GPU finds where lanes meet. Thread-safe.
+ */
 #ifndef VCUDA_SASS_LIFT_H
 #define VCUDA_SASS_LIFT_H
 
@@ -10,8 +13,8 @@
 #include "sass/text.h"
 
 /*
- * Adds a kernel with all that it calls to `out`. False: it cannot be expressed, and `error`, of `room` bytes, names what
- * is not supported, such as "HGMMA at 0x120". `out` may have a part of the kernel then.
+ * Adds the kernel's .entry to `out`, after what the entry needs beside the variables of the cubin. False: an
+ * instruction is not supported, `out` is as before, and `error`, of `room` bytes, has the instruction and its offset.
  */
 bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
 	       size_t room);

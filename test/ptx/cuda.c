@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FUNCTIONS(X)                                                                                                   \
 	X(cuInit, "cuInit", unsigned int)                                                                              \
@@ -91,7 +92,7 @@ CUresult cuda_read(void *to, CUdeviceptr from, size_t bytes)
 	return cuMemcpyDtoH(to, from, bytes);
 }
 
-static CUresult load(CUmodule *module, const char *text)
+static CUresult load_image(CUmodule *module, const void *image)
 {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
 				  CU_JIT_OPTIMIZATION_LEVEL};
@@ -99,7 +100,65 @@ static CUresult load(CUmodule *module, const char *text)
 	void *values[] = {log_text, (void *)sizeof(log_text), (void *)(level ? strtoul(level, NULL, 10) : 0)};
 
 	log_text[0] = 0;
-	return cuModuleLoadDataEx(module, text, level ? 3 : 2, options, values);
+	return cuModuleLoadDataEx(module, image, level ? 3 : 2, options, values);
+}
+
+/* The whole file, NUL-terminated, for free(); NULL: it is not there. */
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	char *data = NULL;
+	size_t length = 0, room = 0;
+
+	if (!file)
+		return NULL;
+	do {
+		room += 1 << 16;
+		data = realloc(data, room + 1);
+		length += fread(data + length, 1, room - length, file);
+	} while (length == room);
+	fclose(file);
+	data[length] = 0;
+	return data;
+}
+
+/*
+ * PTX_ASSEMBLER=COMMAND: what the driver gets in place of the text is the file OUT of `COMMAND IN OUT`. NULL: the
+ * command has failed, as it does for a text that the assembler's target does not have.
+ */
+static char *assemble(const char *command, const char *text)
+{
+	char folder[] = "/tmp/ptx-XXXXXX", in[64], out[64], line[512], *image = NULL;
+	FILE *file;
+
+	if (!mkdtemp(folder))
+		return NULL;
+	snprintf(in, sizeof(in), "%s/in.ptx", folder);
+	snprintf(out, sizeof(out), "%s/out", folder);
+	file = fopen(in, "w");
+	if (file) {
+		fputs(text, file);
+		fclose(file);
+		snprintf(line, sizeof(line), "%s %s %s", command, in, out);
+		if (system(line) == 0)
+			image = read_file(out);
+	}
+	unlink(in);
+	unlink(out);
+	rmdir(folder);
+	return image;
+}
+
+static CUresult load(CUmodule *module, const char *text)
+{
+	const char *command = getenv("PTX_ASSEMBLER");
+	char *image = command ? assemble(command, text) : NULL;
+	CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+
+	if (!command || image)
+		result = load_image(module, command ? image : text);
+	free(image);
+	return result;
 }
 
 CUresult cuda_run(const char *text, const struct cuda_shape *shape, const CUdeviceptr *pointers, unsigned count,

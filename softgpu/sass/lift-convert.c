@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversions. */
+#include <stdio.h>
+
+#include "sass/lifting.h"
+
+/* Sizes are logarithms of bytes. */
+enum { SIZE_8, SIZE_16, SIZE_32, SIZE_64 };
+
+static const char *const float_types[] = {NULL, "f16", "f32", "f64"};
+
+static struct value lower_half(struct lift *l, struct value v)
+{
+	struct value low = temporary(l, TEMPORARY_16), high = temporary(l, TEMPORARY_16);
+
+	emit(l, "mov.b32 {%s, %s}, %s", low.text, high.text, in_register(l, v).text);
+	return low;
+}
+
+static struct value half_to_32(struct lift *l, struct value half)
+{
+	return compute32(l, "cvt.u32.u16", "%s", half.text);
+}
+
+/* A floating point source of the size. */
+static struct value float_source(struct lift *l, const struct sass_operand *o, int64_t size)
+{
+	struct value v;
+
+	if (size == SIZE_64)
+		return source_f64(l, o);
+	if (size == SIZE_32)
+		return source_f32(l, o);
+	v = in_register(l, source_bits(l, o));
+	if (o->half == 1 || o->half == 3)
+		v = compute32(l, "shr.u32", "%s, 16", v.text);
+	if (o->absolute)
+		v = compute32(l, "and.b32", "%s, 0x7fff", v.text);
+	if (o->negate)
+		v = compute32(l, "xor.b32", "%s, 0x8000", v.text);
+	return lower_half(l, v);
+}
+
+static void write_float(struct lift *l, const struct sass_instr *i, const char *operation, struct value source,
+			int64_t size)
+{
+	struct value v;
+
+	if (size == SIZE_64) {
+		write_64(l, i->d, compute64(l, operation, "%s", source.text));
+	} else if (size == SIZE_32) {
+		write_32(l, i->d, compute32(l, operation, "%s", source.text));
+	} else {
+		v = temporary(l, TEMPORARY_16);
+		emit(l, "%s %s, %s", operation, v.text, source.text);
+		write_32(l, i->d, half_to_32(l, v));
+	}
+}
+
+static const char *flushing(const struct sass_instr *i)
+{
+	return i->field[SASS_F_FTZ] ? ".ftz" : "";
+}
+
+/* A conversion between floating point numbers rounds only where it narrows; PTX has no rounding of wider ones. */
+bool lift_f2f(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const roundings[] = {".rn", ".rm", ".rp", ".rz"};
+	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
+	const char *ftz = from == SIZE_32 || to == SIZE_32 ? flushing(i) : "";
+	char operation[40];
+
+	if (!from || !to)
+		return refuse(l, " of 8 bits");
+	if (from == to)
+		return refuse(l, " of equal sizes");
+	snprintf(operation, sizeof(operation), "cvt%s%s.%s.%s", to < from ? roundings[i->field[SASS_F_ROUND]] : "", ftz,
+		 float_types[to], float_types[from]);
+	write_float(l, i, operation, float_source(l, &i->b, from), to);
+	return true;
+}
+
+/* Two f32 to a pair of 16-bit numbers. MERGE_C has b's number below and c's half above. */
+bool lift_f2fp(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const roundings[] = {"rn", NULL, NULL, "rz"};
+	const char *round = roundings[i->field[SASS_F_ROUND]], *type = i->field[SASS_F_BF16] ? "bf16" : "f16";
+	struct value a = in_register(l, source_f32(l, &i->a)), b = source_f32(l, &i->b), v;
+	char operation[40];
+
+	if (!round)
+		return refuse(l, " with a rounding");
+	if (i->field[SASS_F_MERGE]) {
+		struct value half = temporary(l, TEMPORARY_16), low;
+
+		emit(l, "cvt.%s%s.%s.f32 %s, %s", round, i->field[SASS_F_RELU] ? ".relu" : "", type, half.text,
+		     in_register(l, b).text);
+		low = half_to_32(l, half);
+		v = compute32(l, "prmt.b32", "%s, %s, 0x5410", low.text, in_register(l, source_bits(l, &i->c)).text);
+		write_32(l, i->d, v);
+		return true;
+	}
+	snprintf(operation, sizeof(operation), "cvt.%s%s.%sx2.f32", round, i->field[SASS_F_RELU] ? ".relu" : "", type);
+	write_32(l, i->d, compute32(l, operation, "%s, %s", a.text, in_register(l, b).text));
+	return true;
+}
+
+static const char *const integer_roundings[] = {".rni", ".rmi", ".rpi", ".rzi"};
+
+/* To an integer: narrow results are clamped to their range and have zeroes or their sign above. */
+bool lift_f2i(struct lift *l, const struct sass_instr *i)
+{
+	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
+	char operation[40], sign = i->field[SASS_F_SIGNED] ? 's' : 'u';
+	struct value v, half;
+
+	if (!from)
+		return refuse(l, " of 8 bits");
+	snprintf(operation, sizeof(operation), "cvt%s%s.%c%u.%s", integer_roundings[i->field[SASS_F_ROUND]],
+		 from == SIZE_32 ? flushing(i) : "", sign, 8u << to, float_types[from]);
+	v = float_source(l, &i->b, from);
+	if (to == SIZE_64) {
+		write_64(l, i->d, compute64(l, operation, "%s", v.text));
+	} else if (to == SIZE_16) {
+		half = temporary(l, TEMPORARY_16);
+		emit(l, "%s %s, %s", operation, half.text, v.text);
+		write_32(l, i->d, half_to_32(l, half));
+	} else if (to == SIZE_32) {
+		write_32(l, i->d, compute32(l, operation, "%s", v.text));
+	} else {
+		v = compute32(l, operation, "%s", v.text);
+		write_32(l, i->d, compute32(l, "and.b32", "%s, 0xff", v.text));
+	}
+	return true;
+}
+
+static struct value integer_source(struct lift *l, const struct sass_instr *i)
+{
+	int64_t size = i->field[SASS_F_FROM];
+	unsigned int shift;
+
+	if (size == SIZE_64)
+		return source_64(l, &i->b);
+	if (size == SIZE_32)
+		return in_register(l, source_bits(l, &i->b));
+	shift = (unsigned int)i->field[SASS_F_PART] * 8;
+	return compute32(l, i->field[SASS_F_SIGNED] ? "bfe.s32" : "bfe.u32", "%s, %u, %u",
+			 in_register(l, source_bits(l, &i->b)).text, shift, 8u << size);
+}
+
+bool lift_i2f(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const roundings[] = {".rn", ".rm", ".rp", ".rz"};
+	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
+	char operation[40];
+
+	if (!to)
+		return refuse(l, " to 8 bits");
+	if (from == SIZE_16 && i->field[SASS_F_PART] == 1)
+		return refuse(l, " of a part");
+	snprintf(operation, sizeof(operation), "cvt%s.%s.%c%u", roundings[i->field[SASS_F_ROUND]], float_types[to],
+		 i->field[SASS_F_SIGNED] ? 's' : 'u', from == SIZE_64 ? 64u : 32u);
+	write_float(l, i, operation, integer_source(l, i), to);
+	return true;
+}
+
+bool lift_frnd(struct lift *l, const struct sass_instr *i)
+{
+	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
+	char operation[40];
+
+	if (!from || from != to)
+		return refuse(l, " of two sizes");
+	snprintf(operation, sizeof(operation), "cvt%s%s.%s.%s", integer_roundings[i->field[SASS_F_ROUND]],
+		 from == SIZE_32 ? flushing(i) : "", float_types[to], float_types[from]);
+	write_float(l, i, operation, float_source(l, &i->b, from), to);
+	return true;
+}

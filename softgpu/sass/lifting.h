@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel that is being lifted: what the files of lift*.c share. */
+#ifndef VCUDA_SASS_LIFTING_H
+#define VCUDA_SASS_LIFTING_H
+
+#include "sass/cubin.h"
+#include "sass/decode.h"
+#include "sass/text.h"
+
+#define SASS_FTZ ".ftz"
+
+/* A PTX operand: the name of a register, or a constant. */
+struct value {
+	char text[24];
+};
+
+/* The pair of registers n and n + 1 has the value of a 64-bit register, in this basic block and under this guard. */
+struct pair {
+	struct value value;
+	bool known, guarded;
+	uint8_t guard; /* of uniform predicates from 8 */
+	bool guard_not;
+	uint32_t guard_writes;
+};
+
+struct lift {
+	const struct sass_cubin *cubin;
+	const struct sass_function *function;
+	const struct sass_instr *i; /* at hand */
+	struct sass_text body;
+	char guard[16]; /* "@%p0 ", or nothing */
+	unsigned int temporaries[4];
+	bool registers[256], uniforms[64], predicates[8], uniform_predicates[8]; /* used */
+	struct pair pairs[2][256]; /* of general and of uniform registers */
+	struct {
+		bool known;
+		uint32_t number;
+	} constants[256]; /* that general registers have in this basic block */
+	uint32_t predicate_writes[16];
+	struct {
+		bool set;
+		uint8_t predicate;
+		struct value value;
+	} pending[2];
+	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
+	struct value members; /* of the warp's next common operation, as WARPSYNC says; empty: those that are active */
+	bool *target;         /* by instruction: a jump leads there */
+	bool *returned;       /* by instruction: a call comes back there */
+	unsigned int labels;
+	char *error;
+	size_t room;
+	bool failed;
+};
+
+enum temporary { TEMPORARY_32, TEMPORARY_64, TEMPORARY_PREDICATE, TEMPORARY_16 };
+
+/* ---- lift-value.c ---- */
+struct value value_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+struct value temporary(struct lift *l, enum temporary kind);
+bool is_text(struct value v, const char *text);
+
+/* A PTX statement without its semicolon; the second one has effect only where the instruction's guard holds. */
+void emit(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void emit_guarded(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Not supported: the format says what of the instruction. */
+bool refuse(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A new register with the result of `OPERATION result, operands`. */
+struct value compute32(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+struct value compute64(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+struct value compute_predicate(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct value register_name(struct lift *l, bool uniform, unsigned int number); /* "0" for the register that is zero */
+struct value in_register(struct lift *l, struct value v);                      /* of 32 bits */
+struct value in_register_64(struct lift *l, struct value v);
+
+/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value; a pair of halves. */
+struct value source_bits(struct lift *l, const struct sass_operand *o);
+struct value source_integer(struct lift *l, const struct sass_operand *o);
+struct value source_f32(struct lift *l, const struct sass_operand *o);
+struct value source_f64(struct lift *l, const struct sass_operand *o);
+struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
+struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf16);
+
+/* Predicates: `not` of the field; true and false are %pt and %pf. */
+struct value predicate(struct lift *l, unsigned int number, bool negated);
+bool has_uniform_predicates(const struct lift *l); /* of the instruction at hand */
+struct value guard_value(struct lift *l);
+struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
+struct value one_if(struct lift *l, struct value p);                                          /* 32 bits */
+/* Where the guard holds, and `p`. */
+struct value with_guard(struct lift *l, struct value p);
+
+struct value pack(struct lift *l, struct value low, struct value high);
+void unpack(struct lift *l, struct value pair, struct value *low, struct value *high);
+
+/* Results, where the guard holds. A predicate is written behind everything else. */
+void write_32(struct lift *l, unsigned int number, struct value v);
+void write_64(struct lift *l, unsigned int number, struct value v);
+void write_predicate(struct lift *l, unsigned int slot, unsigned int number, struct value v);
+/* To be called before a statement writes the registers by itself. */
+void forget_pairs(struct lift *l, bool uniform, unsigned int first, unsigned int count);
+void forget_all_pairs(struct lift *l);
+
+bool writes_uniform(const struct lift *l);
+struct value destination(struct lift *l, unsigned int offset);
+
+/* ---- lift-bank.c ---- */
+struct value bank_32(struct lift *l, unsigned int bank, uint32_t offset);
+struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset);
+/* A load of PTX type `type` from the bank at a register plus `offset`; `count` registers of the destination. */
+bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_t offset, const char *type,
+		  unsigned int count);
+/* The number of the external function at this place of bank 4, as the value of its address. */
+#define SASS_EXTERNAL_BASE UINT32_C(0x7f000000)
+
+/* ---- lift.c ---- */
+/* Where an instruction jumps or calls: the offset in the function. */
+bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
+
+/* ---- lift-integer.c ---- */
+/* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
+void write_comparison(struct lift *l, const struct sass_instr *i, struct value is);
+
+/* ---- lift-float.c ---- */
+const char *rounding(int64_t field);
+
+/* ---- lift-memory.c ---- */
+/* The 64-bit address of the first source, without the field `offset`. */
+struct value address_of(struct lift *l, const struct sass_instr *i);
+/* The same in shared memory: 32 bits. */
+struct value shared_address(struct lift *l, const struct sass_instr *i, const struct sass_operand *o);
+/* ".relaxed.gpu" and the like for atomics; "" for weak accesses. */
+const char *scope_of(struct lift *l, const struct sass_instr *i);
+
+#define X(name) bool lift_##name(struct lift *l, const struct sass_instr *i);
+SASS_FUNCTIONS(X)
+#undef X
+
+#endif
