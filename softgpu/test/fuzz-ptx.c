@@ -19,14 +19,6 @@
 #define NAMES_BYTES 1024
 #define GOOD_THREADS 32
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-ptx: line %d: %s\n", __LINE__, #condition);                              \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 static const char good[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
 	".visible .entry good(.param .u64 p, .param .u32 n)\n{\n"
@@ -53,11 +45,11 @@ static void make_home(void)
 {
 	CUmodule module;
 
-	require(cuda->cuCtxCreate_v2(&home, 0, 0) == CUDA_SUCCESS);
-	require(cuda->cuMemAlloc_v2(&guards, sizeof(pattern)) == CUDA_SUCCESS);
-	require(cuda->cuModuleLoadData(&module, good) == CUDA_SUCCESS);
-	require(cuda->cuModuleGetFunction(&good_kernel, module, "good") == CUDA_SUCCESS);
-	require(cuda->cuMemcpyHtoD_v2(guards, pattern, sizeof(pattern)) == CUDA_SUCCESS);
+	CHECK(cuda->cuCtxCreate_v2(&home, 0, 0) == CUDA_SUCCESS);
+	CHECK(cuda->cuMemAlloc_v2(&guards, sizeof(pattern)) == CUDA_SUCCESS);
+	CHECK(cuda->cuModuleLoadData(&module, good) == CUDA_SUCCESS);
+	CHECK(cuda->cuModuleGetFunction(&good_kernel, module, "good") == CUDA_SUCCESS);
+	CHECK(cuda->cuMemcpyHtoD_v2(guards, pattern, sizeof(pattern)) == CUDA_SUCCESS);
 }
 
 static void set_up(void)
@@ -70,7 +62,7 @@ static void set_up(void)
 	setenv("VCUDA_CPU_FAULTS", "context", 0);
 	time_limit = strtod(getenv("VCUDA_CPU_TIME_LIMIT"), NULL);
 	cuda = vcuda_backend_cpu();
-	require(cuda->cuInit(0) == CUDA_SUCCESS);
+	CHECK(cuda->cuInit(0) == CUDA_SUCCESS);
 	for (size_t i = 0; i < sizeof(pattern); i++)
 		pattern[i] = (uint8_t)(i * 7 + 1);
 	make_home();
@@ -139,8 +131,8 @@ static void run_kernel(CUmodule module, const char *name, CUdeviceptr memory)
 		return;
 	bytes = fill(parameters, f, memory);
 	result = cuda->cuLaunchKernel(f, 2, 1, 1, 40, 1, 1, 0, NULL, NULL, bytes ? extra : NULL);
-	require(is_expected(result));
-	require(is_expected(cuda->cuCtxSynchronize()));
+	CHECK(is_expected(result));
+	CHECK(is_expected(cuda->cuCtxSynchronize()));
 }
 
 static void run_kernels(CUmodule module, CUdeviceptr memory)
@@ -161,23 +153,23 @@ static void run_hostile(const char *text, size_t bytes)
 	CUmodule module;
 	CUresult result;
 
-	require(cuda->cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
-	require(cuda->cuMemAlloc_v2(&memory, 2 * BYTES) == CUDA_SUCCESS);
-	require(cuda->cuMemsetD8_v2(memory, 1, 2 * BYTES) == CUDA_SUCCESS);
+	CHECK(cuda->cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
+	CHECK(cuda->cuMemAlloc_v2(&memory, 2 * BYTES) == CUDA_SUCCESS);
+	CHECK(cuda->cuMemsetD8_v2(memory, 1, 2 * BYTES) == CUDA_SUCCESS);
 	vcuda_cpu_set_image_bound(bytes);
 	result = cuda->cuModuleLoadData(&module, text);
-	require(is_expected(result));
+	CHECK(is_expected(result));
 	if (result == CUDA_SUCCESS)
 		run_kernels(module, memory);
-	require(cuda->cuCtxDestroy_v2(context) == CUDA_SUCCESS);
+	CHECK(cuda->cuCtxDestroy_v2(context) == CUDA_SUCCESS);
 }
 
 /* ---- what must not change ---- */
 
 static void check_guards(void)
 {
-	require(cuda->cuMemcpyDtoH_v2(seen, guards, sizeof(seen)) == CUDA_SUCCESS);
-	require(!memcmp(seen, pattern, sizeof(pattern)));
+	CHECK(cuda->cuMemcpyDtoH_v2(seen, guards, sizeof(seen)) == CUDA_SUCCESS);
+	CHECK(!memcmp(seen, pattern, sizeof(pattern)));
 }
 
 /*
@@ -196,11 +188,11 @@ static bool run_good(void)
 	double begun = now();
 	CUresult result;
 
-	require(cuda->cuLaunchKernel(good_kernel, 1, 1, 1, GOOD_THREADS, 1, 1, 0, NULL, NULL, extra) == CUDA_SUCCESS);
+	CHECK(cuda->cuLaunchKernel(good_kernel, 1, 1, 1, GOOD_THREADS, 1, 1, 0, NULL, NULL, extra) == CUDA_SUCCESS);
 	result = cuda->cuCtxSynchronize();
 	if (result == CUDA_ERROR_LAUNCH_TIMEOUT && now() - begun > time_limit)
 		return false;
-	require(result == CUDA_SUCCESS);
+	CHECK(result == CUDA_SUCCESS);
 	for (uint32_t i = 0; i < GOOD_THREADS; i++) {
 		uint32_t value = parameters.n + i;
 
@@ -211,10 +203,10 @@ static bool run_good(void)
 
 static void check_home(void)
 {
-	require(cuda->cuCtxSetCurrent(home) == CUDA_SUCCESS);
+	CHECK(cuda->cuCtxSetCurrent(home) == CUDA_SUCCESS);
 	check_guards();
 	while (!run_good()) {
-		require(cuda->cuCtxDestroy_v2(home) == CUDA_SUCCESS);
+		CHECK(cuda->cuCtxDestroy_v2(home) == CUDA_SUCCESS);
 		make_home();
 	}
 	check_guards();

@@ -14,15 +14,8 @@
 #include "softgpu/math/blas-call.h"
 #include "softgpu/math/blas-library.h"
 #include "softgpu/math/blas-padded.h"
+#include "test/check.h"
 #include "test/seed.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 /* Computations of a routine, and how often words are drawn until they are valid. */
 enum { COMPUTATIONS = 300, DRAWS = 1000000 };

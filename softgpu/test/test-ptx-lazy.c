@@ -12,6 +12,9 @@
 #include "softgpu/front/ptx-statistics.h"
 #include "softgpu/runtime/ptx-run.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 static char folder[64];
 
 static int set_up(void **state)
@@ -48,15 +51,6 @@ static void in_child(void (*run)(void))
 	wait(&status);
 	assert_int_equal(status, 0);
 }
-
-static void check(bool good, unsigned line)
-{
-	if (good)
-		return;
-	fprintf(stderr, "line %u of the test\n", line);
-	_exit(1);
-}
-#define CHECK(condition) check(condition, __LINE__)
 
 #define BEGIN ".reg .pred %p<4>;\n.reg .b32 %r<16>;\n.reg .b64 %l<8>;\n"
 #define KERNEL(name, code) \

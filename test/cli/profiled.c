@@ -16,6 +16,9 @@
 
 #include "protocol/cuda-functions.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 #define FIRST_LAUNCHES 5
 #define SECOND_LAUNCHES 3
 #define SMALL 4096
@@ -34,16 +37,6 @@ static const char ptx[] =
 	"st.global.u32 [%rd1+4], %r1;\nret;\n}\n";
 
 static char memory[LARGE];
-
-static void expect(CUresult got, CUresult wanted, const char *what)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "profiled: %s gave %d\n", what, (int)got);
-	_exit(1);
-}
-
-#define OK(call) expect(call, CUDA_SUCCESS, #call)
 
 static uint64_t now(void)
 {
@@ -105,7 +98,7 @@ static void work(void)
 	OK(cuStreamSynchronize(streams[1]));
 	launch_graph(second, data, streams[1]);
 	OK(cuMemcpyDtoH_v2(memory, data, LARGE));
-	expect(cuMemFree_v2(data + 1), CUDA_ERROR_INVALID_VALUE, "cuMemFree");
+	GIVES(cuMemFree_v2(data + 1), CUDA_ERROR_INVALID_VALUE);
 	printf("%" PRIu64 " %" PRIu64 "\n", begin, now());
 	fflush(stdout);
 }

@@ -12,6 +12,9 @@
 
 #include "protocol/cuda-functions.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 #define LAUNCHES 7
 #define ASKED 40
 
@@ -19,16 +22,6 @@ CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource);
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
 			  ".visible .entry busy(.param .u64 p)\n{\n\tret;\n}\n";
-
-static void expect(CUresult got, CUresult wanted, const char *what)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "traced: %s gave %d\n", what, (int)got);
-	_exit(1);
-}
-
-#define OK(call) expect(call, CUDA_SUCCESS, #call)
 
 static void calls(void)
 {
@@ -45,21 +38,21 @@ static void calls(void)
 	OK(cuDevicePrimaryCtxRetain(&c, 0));
 	OK(cuCtxSetCurrent(c));
 	OK(cuModuleLoadData(&m, ptx));
-	expect(cuModuleGetFunction(&f, m, "no\"such\n"), CUDA_ERROR_NOT_FOUND, "cuModuleGetFunction");
+	GIVES(cuModuleGetFunction(&f, m, "no\"such\n"), CUDA_ERROR_NOT_FOUND);
 	/* A string that is not there does not end the program, since the call does not read it either. */
-	expect(cuModuleGetFunction(&f, NULL, (const char *)16), CUDA_ERROR_INVALID_HANDLE, "cuModuleGetFunction");
+	GIVES(cuModuleGetFunction(&f, NULL, (const char *)16), CUDA_ERROR_INVALID_HANDLE);
 	OK(cuModuleGetFunction(&f, m, "busy"));
 	for (int i = 0; i < LAUNCHES; i++)
 		OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
 	OK(cuCtxSynchronize());
 	OK(cuMemAlloc_v2(&p, 4096));
-	expect(cuMemFree_v2(p + 1), CUDA_ERROR_INVALID_VALUE, "cuMemFree");
+	GIVES(cuMemFree_v2(p + 1), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemFree_v2(p));
 	/* As NVIDIA's runtime finds its functions. */
 	OK(cuGetProcAddress_v2("cuStreamQuery", &found, 12000, 0, NULL));
 	memcpy(&query, &found, sizeof(query));
 	OK(query(NULL));
-	expect(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED, "cuGraphicsUnregisterResource");
+	GIVES(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 /* Small copies to an idle device. */
@@ -110,13 +103,13 @@ static void ask(void)
 		if (i % (ASKED / 2) == 0)
 			OK(cuDevicePrimaryCtxSetFlags_v2(0, modes[i / (ASKED / 2)]));
 		OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
-		expect((CUresult)(flags & CU_CTX_SCHED_MASK), (CUresult)modes[i / (ASKED / 2)], "flags");
-		expect((CUresult)active, (CUresult)1, "active");
+		GIVES(flags & CU_CTX_SCHED_MASK, modes[i / (ASKED / 2)]);
+		GIVES(active, 1);
 		OK(cuDevicePrimaryCtxGetState(0, NULL, NULL));
 		OK(cuKernelGetFunction(&same, kernel));
-		expect((CUresult)(same == f), (CUresult)1, "the function");
+		GIVES(same == f, 1);
 		OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 40000));
-		expect((CUresult)n, (CUresult)blocks, "occupancy");
+		GIVES(n, blocks);
 		OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536, kernel, 0));
 	}
 	OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 65536));
@@ -124,7 +117,7 @@ static void ask(void)
 	OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 64, 65536));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
-	expect((CUresult)active, (CUresult)0, "active");
+	GIVES(active, 0);
 }
 
 static void *leave(void *unused)
@@ -141,7 +134,7 @@ static void in_child(void)
 	pid_t child = fork();
 
 	if (!child) {
-		expect(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED, "cuDeviceGetCount");
+		GIVES(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 		exit(0);
 	}
 	printf("%d\n", (int)child);

@@ -23,14 +23,6 @@ const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-channel"};
 const char *worker_backend = "cpu";
 struct worker_mappings *worker_mappings;
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-channel: line %d: %s\n", __LINE__, #condition);                          \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 /* Replacements of the functions of a warm worker. */
 void worker_warm_claim(void)
 {
@@ -90,7 +82,7 @@ static unsigned int count_descriptors(void)
 	DIR *d = opendir("/proc/self/fd");
 	unsigned int count = 0;
 
-	require(d);
+	CHECK(d);
 	while (readdir(d))
 		count++;
 	closedir(d);
@@ -102,16 +94,16 @@ static void set_up(void)
 	int ends[2];
 
 	vcuda_log_quiet(true);
-	require(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	peer = fcntl(ends[0], F_DUPFD_CLOEXEC, 20);
 	close(ends[0]);
-	require(dup2(ends[1], VCUDA_CHANNEL_FD) == VCUDA_CHANNEL_FD);
+	CHECK(dup2(ends[1], VCUDA_CHANNEL_FD) == VCUDA_CHANNEL_FD);
 	if (ends[1] != VCUDA_CHANNEL_FD)
 		close(ends[1]);
 	files[0] = eventfd(0, EFD_CLOEXEC);
 	files[1] = memfd_create("ram", MFD_CLOEXEC);
 	files[2] = memfd_create("short", MFD_CLOEXEC);
-	require(!ftruncate(files[1], RAM_BYTES) && !ftruncate(files[2], 4096));
+	CHECK(!ftruncate(files[1], RAM_BYTES) && !ftruncate(files[2], 4096));
 }
 
 /* Before libFuzzer opens files: the channel has a number that one of these could have. */
@@ -141,7 +133,7 @@ static struct vcuda_channel_message send_message(struct bytes *in, unsigned int 
 	count = head[0] & 7;
 	for (unsigned int i = 0; i < count; i++)
 		fds[i] = files[i < 2 && type ? 0 : (head[1] + i) % 3];
-	require(vcuda_fds_send(peer, parts, 2, fds, count, 0) >= 0);
+	CHECK(vcuda_fds_send(peer, parts, 2, fds, count, 0) >= 0);
 	return m;
 }
 
@@ -152,7 +144,7 @@ static void read_answer(void)
 	const struct iovec part = {&m, sizeof(m)};
 	struct vcuda_fds fds;
 
-	require(vcuda_fds_receive(peer, &part, 1, &fds, 0) == sizeof(m));
+	CHECK(vcuda_fds_receive(peer, &part, 1, &fds, 0) == sizeof(m));
 	vcuda_fds_close(&fds, 0);
 }
 
@@ -162,7 +154,7 @@ static void answer_one(void)
 	bool replied = false;
 	int err;
 
-	require(worker_request_receive(&q) == 1);
+	CHECK(worker_request_receive(&q) == 1);
 	err = serve_request(&session, &q, &replied);
 	if (!replied)
 		worker_request_reply(&q, err, NULL, 0);
@@ -196,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	before = count_descriptors();
 	session = (struct worker_session){.doorbell = -1, .notify = -1, .mappings = worker_mappings_create()};
-	require(session.mappings);
+	CHECK(session.mappings);
 	send_message(&in, VCUDA_CHANNEL_ATTACH);
 	err = worker_channel_attach(&session, data[0] & 1 ? WORKER_CHANNEL_VIRTIO : WORKER_CHANNEL_LOCAL);
 	read_answer();
@@ -206,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		read_answer();
 	}
 	end_session(mapped, count);
-	require(count_descriptors() == before);
+	CHECK(count_descriptors() == before);
 	return 0;
 }
 

@@ -21,22 +21,14 @@
 static struct daemon_memory memory;
 static struct daemon_parsed parsed;
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-control: line %d: " #condition "\n", __LINE__);                          \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 static void set_up(void)
 {
 	int fd = memfd_create("ram", MFD_CLOEXEC);
 
-	require(fd >= 0 && !ftruncate(fd, (off_t)(LOW_SIZE + HIGH_SIZE)));
+	CHECK(fd >= 0 && !ftruncate(fd, (off_t)(LOW_SIZE + HIGH_SIZE)));
 	daemon_memory_init(&memory);
-	require(!daemon_memory_add(&memory, 0, LOW_SIZE, 0x1000000000, 0, dup(fd)));
-	require(!daemon_memory_add(&memory, HIGH_START, HIGH_SIZE, 0x2000000000, LOW_SIZE, fd));
+	CHECK(!daemon_memory_add(&memory, 0, LOW_SIZE, 0x1000000000, 0, dup(fd)));
+	CHECK(!daemon_memory_add(&memory, HIGH_START, HIGH_SIZE, 0x2000000000, LOW_SIZE, fd));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -48,23 +40,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_up();
 	if (daemon_parse(data, size, &memory, &parsed))
 		return 0;
-	require(size == sizeof(parsed.request) + parsed.request.extents * sizeof(struct vcuda_extent));
-	require(parsed.count <= VCUDA_CHANNEL_MAX_EXTENTS);
+	CHECK(size == sizeof(parsed.request) + parsed.request.extents * sizeof(struct vcuda_extent));
+	CHECK(parsed.count <= VCUDA_CHANNEL_MAX_EXTENTS);
 	for (i = 0; i < parsed.count; i++) {
 		const struct vcuda_channel_extent *e = &parsed.extents[i];
 
-		require(e->region < DAEMON_MEMORY_REGIONS && memory.files[e->region].fd >= 0);
-		require(e->length && e->length <= LOW_SIZE + HIGH_SIZE &&
-			e->offset <= LOW_SIZE + HIGH_SIZE - e->length);
-		require(!((e->offset | e->length) & 4095));
+		CHECK(e->region < DAEMON_MEMORY_REGIONS && memory.files[e->region].fd >= 0);
+		CHECK(e->length && e->length <= LOW_SIZE + HIGH_SIZE && e->offset <= LOW_SIZE + HIGH_SIZE - e->length);
+		CHECK(!((e->offset | e->length) & 4095));
 		bytes += e->length;
 	}
-	require(bytes == parsed.bytes);
+	CHECK(bytes == parsed.bytes);
 	if (parsed.request.type == VCUDA_CTL_CREATE)
-		require(bytes >= VCUDA_SHM_BYTES_0 && bytes <= DAEMON_SHARED_MAX);
+		CHECK(bytes >= VCUDA_SHM_BYTES_0 && bytes <= DAEMON_SHARED_MAX);
 	if (parsed.request.type == VCUDA_CTL_MAP)
-		require(parsed.request.offset + bytes <= parsed.request.length &&
-			parsed.request.address + parsed.request.length <= 1ull << 47);
+		CHECK(parsed.request.offset + bytes <= parsed.request.length &&
+		      parsed.request.address + parsed.request.length <= 1ull << 47);
 	return 0;
 }
 

@@ -22,14 +22,6 @@
 
 const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-operator"};
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-operator: line %d: %s\n", __LINE__, #condition);                         \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 static const struct daemon_options usual = {.backend = "cpu",
 					    .vhost_socket = "vm.sock",
 					    .control = "none",
@@ -61,13 +53,13 @@ static void set_up(void)
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
 	options = usual;
-	require(!daemon_loop_init(&loop) && !daemon_ledger_refresh(&options));
+	CHECK(!daemon_loop_init(&loop) && !daemon_ledger_refresh(&options));
 	loop.idle = after_turn;
 	vhost.options = local.options = &options;
 	daemon_device_init(&vhost.device, &loop, &options, NULL);
 	vcuda_list_init(&local.clients);
 	vcuda_list_init(&local.waiting);
-	require(!daemon_control_open(&control, &loop, &options, &vhost, &local));
+	CHECK(!daemon_control_open(&control, &loop, &options, &vhost, &local));
 }
 
 /* The members that daemon_context_kill() uses of a worker whose process was waited for. */
@@ -113,7 +105,7 @@ static size_t converse(const uint8_t *data, size_t bytes, size_t first, char *an
 	ssize_t got;
 	size_t at = 0;
 
-	require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
 	control.listener.accepted(&control.listener, ends[1]);
 	say(ends[0], data, first);
 	say(ends[0], data + first, bytes - first);
@@ -134,10 +126,10 @@ static void check_answer(const char *answer, size_t bytes)
 {
 	const char *newline = strchr(answer, '\n');
 
-	require(strlen(answer) == bytes && newline && answer[bytes - 1] == '\n');
-	require(!strncmp(answer, "ok\n", 3) || (!strncmp(answer, "error ", 6) && newline == answer + bytes - 1));
+	CHECK(strlen(answer) == bytes && newline && answer[bytes - 1] == '\n');
+	CHECK(!strncmp(answer, "ok\n", 3) || (!strncmp(answer, "error ", 6) && newline == answer + bytes - 1));
 	for (const char *at = answer; *at; at++)
-		require(*at == '\n' || ((unsigned char)*at >= 0x20 && *at != 0x7f));
+		CHECK(*at == '\n' || ((unsigned char)*at >= 0x20 && *at != 0x7f));
 }
 
 static void check_quotas(void)
@@ -146,7 +138,7 @@ static void check_quotas(void)
 		const struct daemon_quota_kind *kind = daemon_quota_kind(quota);
 		uint64_t value = daemon_quota_get(&options, quota), before = daemon_quota_get(&usual, quota);
 
-		require(value == before || (value >= kind->least && value <= kind->most));
+		CHECK(value == before || (value >= kind->least && value <= kind->most));
 	}
 }
 
@@ -164,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	got = converse(data + 1, bytes - 1, data[0] % bytes, answer);
 	newline = memchr(data + 1, '\n', bytes - 1);
-	require(!got == !(newline && newline - (data + 1) < DAEMON_CONTROL_REQUEST));
+	CHECK(!got == !(newline && newline - (data + 1) < DAEMON_CONTROL_REQUEST));
 	if (got)
 		check_answer(answer, got);
 	check_quotas();

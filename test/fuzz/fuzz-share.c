@@ -26,14 +26,6 @@
 
 const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-share"};
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-share: line %d: %s\n", __LINE__, #condition);                            \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 static const uint8_t hostile_name[16] = "a hostile one";
 static struct vcuda_share_handle ours; /* of the file that this process offers */
 static int hostile = -1;               /* listens under the hostile name */
@@ -59,15 +51,15 @@ static void set_up(void)
 	vcuda_log_quiet(true);
 	files[0] = memfd_create("shrinks", MFD_CLOEXEC);
 	files[1] = vcuda_share_file(FILE_BYTES);
-	require(files[1] >= 0 && !ftruncate(files[0], FILE_BYTES));
-	require(vcuda_share_offer(VCUDA_SHARE_MEMORY, (struct vcuda_share_part){0, FILE_BYTES},
-				  fcntl(files[1], F_DUPFD_CLOEXEC, 0), &ours));
+	CHECK(files[1] >= 0 && !ftruncate(files[0], FILE_BYTES));
+	CHECK(vcuda_share_offer(VCUDA_SHARE_MEMORY, (struct vcuda_share_part){0, FILE_BYTES},
+				fcntl(files[1], F_DUPFD_CLOEXEC, 0), &ours));
 	/* Fuzzers run beside one another. */
 	memcpy(name, hostile_name, sizeof(name));
 	memcpy(name + 12, &(pid_t){getpid()}, 4);
 	length = address_of(name, &a);
 	hostile = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	require(hostile >= 0 && !bind(hostile, (struct sockaddr *)&a, length) && !listen(hostile, 4));
+	CHECK(hostile >= 0 && !bind(hostile, (struct sockaddr *)&a, length) && !listen(hostile, 4));
 }
 
 static unsigned int count_descriptors(void)
@@ -75,7 +67,7 @@ static unsigned int count_descriptors(void)
 	DIR *d = opendir("/proc/self/fd");
 	unsigned int count = 0;
 
-	require(d);
+	CHECK(d);
 	while (readdir(d))
 		count++;
 	closedir(d);
@@ -116,7 +108,7 @@ static void fuzz_answer(struct answer *a)
 
 	memcpy(handle.server, hostile_name, sizeof(handle.server));
 	memcpy(handle.server + 12, &(pid_t){getpid()}, 4);
-	require(!pthread_create(&thread, NULL, answer, a));
+	CHECK(!pthread_create(&thread, NULL, answer, a));
 	if (a->flags & 16)
 		err = vcuda_share_take_note(&handle, VCUDA_SHARE_DRIVER_MEMORY, note, &fd);
 	else
@@ -126,8 +118,8 @@ static void fuzz_answer(struct answer *a)
 		return;
 	/* The part must be within the file. */
 	if (!(a->flags & 16))
-		require(a->flags & 8 && fd >= 0 && part.bytes && part.offset <= FILE_BYTES &&
-			part.bytes <= FILE_BYTES - part.offset);
+		CHECK(a->flags & 8 && fd >= 0 && part.bytes && part.offset <= FILE_BYTES &&
+		      part.bytes <= FILE_BYTES - part.offset);
 	if (fd >= 0)
 		close(fd);
 }
@@ -141,7 +133,7 @@ static void fuzz_question(const uint8_t *data, size_t bytes)
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	uint8_t buffer[256];
 
-	require(s >= 0 && !connect(s, (struct sockaddr *)&a, length));
+	CHECK(s >= 0 && !connect(s, (struct sockaddr *)&a, length));
 	/* The answer is seen to, or the end: then the other side has closed its own. */
 	if (send(s, data, bytes, MSG_NOSIGNAL) >= 0)
 		while (recv(s, buffer, sizeof(buffer), 0) > 0)
@@ -167,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		fuzz_question(a.data, a.bytes);
 	else
 		fuzz_answer(&a);
-	require(count_descriptors() == before);
+	CHECK(count_descriptors() == before);
 	return 0;
 }
 

@@ -36,14 +36,6 @@
 
 const struct vcuda_log_program vcuda_log_program = {.name = "fuzz-vhost"};
 
-#define require(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "fuzz-vhost: line %d: %s\n", __LINE__, #condition);                            \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 static struct daemon_options options = {.backend = "cpu",
 					.worker = "/bin/true",
 					.max_contexts = 4,
@@ -94,7 +86,7 @@ static unsigned int count_descriptors(void)
 	DIR *d = opendir("/proc/self/fd");
 	unsigned int count = 0;
 
-	require(d);
+	CHECK(d);
 	while (readdir(d))
 		count++;
 	closedir(d);
@@ -105,25 +97,25 @@ static void set_up(void)
 {
 	setenv("VCUDA_LOG", "0", 0);
 	vcuda_log_quiet(true);
-	require(!daemon_loop_init(&loop) && !daemon_ledger_refresh(&options));
+	CHECK(!daemon_loop_init(&loop) && !daemon_ledger_refresh(&options));
 	loop.idle = after_turn;
 	/* No control groups: the fuzzer leaves none behind where it ends early. */
 	setenv("VCUDA_TEST_GROUPS", "none", 1);
-	require(!daemon_worker_groups_open(&loop));
+	CHECK(!daemon_worker_groups_open(&loop));
 	daemon_worker_table_fd(); /* kept from the first use on */
 	daemon_warm_pool_open(&pool, &loop, &options);
-	require(!daemon_vhost_open(&vhost, &loop, &options, &pool));
+	CHECK(!daemon_vhost_open(&vhost, &loop, &options, &pool));
 	ram = memfd_create("ram", MFD_CLOEXEC);
-	require(ram >= 0 && !ftruncate(ram, RAM_BYTES));
+	CHECK(ram >= 0 && !ftruncate(ram, RAM_BYTES));
 	memory = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ram, 0);
-	require(memory != MAP_FAILED);
+	CHECK(memory != MAP_FAILED);
 }
 
 static void connect_vmm(void)
 {
 	int ends[2];
 
-	require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
 	vmm = ends[0];
 	vhost.listener.accepted(&vhost.listener, ends[1]);
 	for (unsigned int i = 0; i < VCUDA_QUEUES; i++)
@@ -202,7 +194,7 @@ static void step(struct bytes *in)
 		step_memory(in);
 		break;
 	case 4:
-		require(write(kicks[next(in) % VCUDA_QUEUES], &one, sizeof(one)) == sizeof(one));
+		CHECK(write(kicks[next(in) % VCUDA_QUEUES], &one, sizeof(one)) == sizeof(one));
 		break;
 	case 5:
 		turn();
@@ -229,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	drain();
 	turn();
 	disconnect_vmm();
-	require(count_descriptors() == before);
+	CHECK(count_descriptors() == before);
 	return 0;
 }
 

@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* libFuzzer keeps the input of a process that aborts. */
+#define CHECK_END() abort()
+#include "test/check.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 /*

@@ -10,23 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1); \
-		} \
-	} while (0)
-
-/* A call of any library: 0 is success in all of them. */
-#define OK(call) \
-	do { \
-		int ok_result = (int)(call); \
-		if (ok_result) { \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, ok_result); \
-			exit(1); \
-		} \
-	} while (0)
+#include "test/check.h"
 
 static inline void *device_memory(size_t bytes)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The cases of the program `api`, and the module that they share: one file has the cases of one subject. */
 #ifndef TEST_LOCAL_API_H
 #define TEST_LOCAL_API_H
 
@@ -9,25 +10,7 @@
 #include <string.h>
 
 #include "protocol/cuda-functions.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (call);                                                                                     \
-		if (got_ != (expected)) {                                                                              \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define OK(call) GIVES(call, CUDA_SUCCESS)
+#include "test/check.h"
 
 extern CUmodule api_module;
 

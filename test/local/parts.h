@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "protocol/cuda-functions.h"
+#include "test/check.h"
 #include "test/seed.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 struct part {
 	const char *name;

@@ -32,6 +32,7 @@
 
 #include "pausable.h"
 #include "protocol/cuda-functions.h"
+#include "test/local/cuda-error.h"
 
 #define COUNT 16384u
 #define BYTES (COUNT * sizeof(uint32_t))
@@ -50,16 +51,6 @@ static const char ptx[] =
 	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, %r1;\nst.global.u32 [%rd4], %r6;\nret;\n}\n";
 
 static volatile sig_atomic_t stop, rounds, must_grow, rests;
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("%s: CUDA error %d in round %d\n", what, (int)result, (int)rounds);
-	exit(3);
-}
-
-#define OK(call) check(call, #call)
 
 static void verify(const uint32_t *data, uint32_t first, const char *what)
 {

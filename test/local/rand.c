@@ -20,13 +20,8 @@
 
 #include "protocol/cuda-functions.h"
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, doing, #condition);             \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+#define CHECK_SUBJECT doing
+#include "test/check.h"
 
 #define SAMPLES 8
 #define MOST 400000

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "protocol/cuda-runtime-abi.h"
+#include "test/check.h"
 
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -60,23 +61,6 @@ cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttr
 					    cudaLaunchAttributeValue *value);
 cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraphNode_t from);
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned int flags);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (call);                                                                                     \
-		if (got_ != (int)(expected)) {                                                                         \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-#define OK(call) GIVES(call, cudaSuccess)
 
 /* variable[0] = variable[0] * k */
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"

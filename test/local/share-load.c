@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "protocol/cuda-functions.h"
+#include "test/local/cuda-error.h"
 
 #define BLOCKS 16
 #define COPY_BYTES (1u << 20)
@@ -50,16 +51,6 @@ static CUdeviceptr data;
 static CUstream stream;
 static CUgraphExec graph;
 static void *host;
-
-static void check(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("%s: CUDA error %d\n", what, (int)result);
-	exit(3);
-}
-
-#define OK(call) check(call, #call)
 
 static void count(int signal)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "protocol/cuda-abi.h"
+#include "test/local/cuda-error.h"
 
 #define COUNT 4096
 
@@ -36,14 +36,6 @@ static void on_term(int signal)
 }
 
 #define FUNCTION(name, ...) CUresult (*name)(__VA_ARGS__) = (CUresult(*)(__VA_ARGS__))dlsym(library, #name)
-
-static void need(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("steady: %s: CUDA error %d\n", what, (int)result);
-	exit(3);
-}
 
 int main(int argc, char **argv)
 {
@@ -73,21 +65,21 @@ int main(int argc, char **argv)
 		 unsigned int, CUstream, void **, void **);
 
 	signal(SIGTERM, on_term);
-	need(cuInit(0), "cuInit");
-	need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-	need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	need(cuModuleLoadData(&module, ptx), "cuModuleLoadData");
-	need(cuModuleGetFunction(&f, module, "add_seven"), "cuModuleGetFunction");
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&f, module, "add_seven"));
 	for (unsigned int round = 0; round == 0 || (!stop && time(NULL) < end); round++) {
 		void *params[] = {&device, &count};
 
-		need(cuMemAlloc_v2(&device, sizeof(host)), "cuMemAlloc");
+		OK(cuMemAlloc_v2(&device, sizeof(host)));
 		for (uint32_t i = 0; i < COUNT; i++)
 			host[i] = i * round;
-		need(cuMemcpyHtoD_v2(device, host, sizeof(host)), "cuMemcpyHtoD");
-		need(cuLaunchKernel(f, COUNT / 128, 1, 1, 128, 1, 1, 0, NULL, params, NULL), "cuLaunchKernel");
-		need(cuMemcpyDtoH_v2(host, device, sizeof(host)), "cuMemcpyDtoH");
-		need(cuMemFree_v2(device), "cuMemFree");
+		OK(cuMemcpyHtoD_v2(device, host, sizeof(host)));
+		OK(cuLaunchKernel(f, COUNT / 128, 1, 1, 128, 1, 1, 0, NULL, params, NULL));
+		OK(cuMemcpyDtoH_v2(host, device, sizeof(host)));
+		OK(cuMemFree_v2(device));
 		for (uint32_t i = 0; i < COUNT; i++) {
 			if (host[i] != i * round + 7) {
 				printf("steady: round %u: element %u is %u, not %u\n", round, i, host[i], i * round + 7);

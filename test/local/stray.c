@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "test/check.h"
+
 static const char ptx[] =
 	".version 8.0\n.target sm_50\n.address_size 64\n"
 	".visible .entry fill(.param .u64 p, .param .u32 s)\n{\n"
@@ -17,14 +19,6 @@ static const char ptx[] =
 	"	mov.u32 %r3, tile;\n	shl.b32 %r4, %r1, 2;\n	add.u32 %r3, %r3, %r4;\n	add.u32 %r3, %r3, "
 	"%r2;\n"
 	"	st.shared.u32 [%r3], %r1;\n	ret;\n}\n";
-
-static void must(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)result);
-	exit(2);
-}
 
 int main(int argc, char **argv)
 {
@@ -37,16 +31,16 @@ int main(int argc, char **argv)
 	CUresult result;
 	void *params[] = {&memory, &shared};
 
-	must(cuInit(0), "cuInit");
-	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	must(cuModuleLoadData(&module, ptx), "cuModuleLoadData");
-	must(cuModuleGetFunction(&f, module, "fill"), "cuModuleGetFunction");
-	must(cuMemAlloc(&memory, words * sizeof(*values)), "cuMemAlloc");
-	must(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL), "cuLaunchKernel");
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&f, module, "fill"));
+	OK(cuMemAlloc(&memory, words * sizeof(*values)));
+	OK(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
 	result = cuCtxSynchronize();
 	if (result == CUDA_SUCCESS) {
-		must(cuMemcpyDtoH(values, memory, words * sizeof(*values)), "cuMemcpyDtoH");
+		OK(cuMemcpyDtoH(values, memory, words * sizeof(*values)));
 		for (unsigned n = 0; n < words && n < 64; n++)
 			if (values[n] != n)
 				result = CUDA_ERROR_UNKNOWN;

@@ -9,16 +9,7 @@
 #include <string.h>
 
 #include "protocol/cuda-functions.h"
-
-#define NEED(call) need(call, #call)
-
-static void need(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	printf("%s: CUDA error %d\n", what, (int)result);
-	exit(1);
-}
+#include "test/check.h"
 
 static int rounds = 100;
 
@@ -27,7 +18,7 @@ static void state(unsigned int wanted_flags, int wanted)
 	unsigned int flags;
 	int active;
 
-	NEED(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
 	if (active != wanted || (wanted_flags != ~0u && flags != wanted_flags)) {
 		printf("flags %#x and active %d, not %#x and %d\n", flags, active, wanted_flags, wanted);
 		exit(1);
@@ -38,7 +29,7 @@ static void say_memory(void)
 {
 	size_t available, total;
 
-	NEED(cuMemGetInfo_v2(&available, &total));
+	OK(cuMemGetInfo_v2(&available, &total));
 	printf("%zu of %zu bytes\n", available, total);
 }
 
@@ -47,21 +38,21 @@ static void retain(unsigned int flags)
 	unsigned int now;
 	CUcontext context;
 
-	NEED(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	state(~0u, 1);
-	NEED(cuCtxPushCurrent_v2(context));
-	NEED(cuCtxGetFlags(&now));
+	OK(cuCtxPushCurrent_v2(context));
+	OK(cuCtxGetFlags(&now));
 	if ((now & 7) != flags) {
 		printf("the context has flags %#x, not %#x\n", now, flags);
 		exit(1);
 	}
 	say_memory();
-	NEED(cuCtxPopCurrent_v2(&context));
+	OK(cuCtxPopCurrent_v2(&context));
 	/* A GPU's driver takes 160 ms for each. */
 	for (int i = 0; i < rounds; i++) {
-		NEED(cuDevicePrimaryCtxRelease_v2(0));
+		OK(cuDevicePrimaryCtxRelease_v2(0));
 		state(~0u, 0);
-		NEED(cuDevicePrimaryCtxRetain(&context, 0));
+		OK(cuDevicePrimaryCtxRetain(&context, 0));
 		state(~0u, 1);
 	}
 }
@@ -73,7 +64,7 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		rounds = atoi(argv[2]);
-	NEED(cuInit(0));
+	OK(cuInit(0));
 	state(0, 0);
 	if (cuDevicePrimaryCtxRelease_v2(0) != CUDA_ERROR_INVALID_CONTEXT) {
 		puts("a context that nobody retained was released");
@@ -82,11 +73,11 @@ int main(int argc, char **argv)
 	if (!strcmp(part, "retain")) {
 		retain(0);
 	} else if (!strcmp(part, "flags")) {
-		NEED(cuDevicePrimaryCtxSetFlags_v2(0, CU_CTX_SCHED_BLOCKING_SYNC));
+		OK(cuDevicePrimaryCtxSetFlags_v2(0, CU_CTX_SCHED_BLOCKING_SYNC));
 		state(CU_CTX_SCHED_BLOCKING_SYNC, 0);
 		retain(CU_CTX_SCHED_BLOCKING_SYNC);
 	} else if (!strcmp(part, "own")) {
-		NEED(cuCtxCreate_v2(&context, 0, 0));
+		OK(cuCtxCreate_v2(&context, 0, 0));
 		state(0, 0);
 		say_memory();
 	}

@@ -5,6 +5,8 @@
  * reply must reach its caller. stress [COMMANDS]: per producer.
  */
 #include "ring/ring.h"
+#define CHECK_END() abort()
+#include "test/check.h"
 #include "test/seed.h"
 
 #include <errno.h>
@@ -29,14 +31,6 @@ static int doorbell;
 static unsigned long commands = 20000;
 static uint32_t seed;
 static unsigned long doorbells, full, sleeps; /* under the lock; the consumer's */
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "stress: line %d: %s\n", __LINE__, #condition);                                \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 /* Every byte of a command's body follows from its sequence number. */
 static uint8_t pattern(uint64_t seq, uint32_t i)

@@ -12,15 +12,6 @@
 #define DEFINE(name, ...) CUresult (*name)(__VA_ARGS__);
 DRIVER(DEFINE)
 
-void check(bool good, const char *file, int line, const char *what)
-{
-	if (good)
-		return;
-	printf("%s:%d: not so: %s\n", file, line, what);
-	fflush(stdout);
-	_exit(1);
-}
-
 unsigned int warmed, parts, pieces, blocks;
 
 unsigned long status_kib(const char *row)

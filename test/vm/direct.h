@@ -7,8 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "protocol/cuda-abi.h"
+
+/* The tests read stdout of a process that fails, too; exit handlers would call the driver. */
+#define CHECK_END() (fflush(stdout), _exit(1))
+#include "test/check.h"
 
 #define MIB ((size_t)1 << 20)
 #define GRAIN (2 * MIB)
@@ -38,10 +43,6 @@
 #define DECLARE(name, ...) extern CUresult (*name)(__VA_ARGS__);
 DRIVER(DECLARE)
 #undef DECLARE
-
-#define CHECK(condition) check(condition, __FILE__, __LINE__, #condition)
-
-void check(bool good, const char *file, int line, const char *what);
 
 /* Looks the functions up, and makes the primary context current. */
 CUcontext start_cuda(void);

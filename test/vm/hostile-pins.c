@@ -22,6 +22,7 @@
 #include "ring/ring.h"
 #include "guest/driver/uapi.h"
 #include "protocol/wire.h"
+#include "test/check.h"
 
 #define BYTES (1ul << 20)
 #define COUNT (BYTES / sizeof(uint32_t))
@@ -53,16 +54,6 @@ static const char ptx[] =
 DRIVER(DECLARE)
 
 static CUfunction add_seven;
-
-#define CHECK(condition) check(condition, __LINE__, #condition)
-
-static void check(bool good, int line, const char *what)
-{
-	if (good)
-		return;
-	printf("hostile-pins.c:%d: not so: %s\n", line, what);
-	exit(1);
-}
 
 static void start_cuda(void)
 {

@@ -20,6 +20,9 @@
 #include "protocol/cuda-abi.h"
 #include "test/seed.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 #define DEVICE_BYTE 0xA5
 #define OWN_WORD 0x5A5A5A5A5A5A5A5Aull
 
@@ -27,14 +30,6 @@
 
 #define FUNCTION(result, name, parameters) \
 	result(*name) parameters = (result(*) parameters)dlsym(library, #name)
-
-static void need(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "pin-kill: %s failed with CUDA error %d\n", what, (int)result);
-	_exit(1);
-}
 
 /* Copies without end between device memory and pinned memory; says so on `ready` once the first is under way. */
 static void victim(size_t bytes, int to_host, int ready)
@@ -59,21 +54,21 @@ static void victim(size_t bytes, int to_host, int ready)
 
 	if (cuInit(0) != CUDA_SUCCESS)
 		_exit(NO_DEVICE);
-	need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-	need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	need(cuMemHostAlloc(&host, bytes, 0), "cuMemHostAlloc");
-	need(cuMemAlloc_v2(&device, bytes), "cuMemAlloc");
-	need(cuMemsetD8_v2(device, DEVICE_BYTE, bytes), "cuMemsetD8");
-	need(cuCtxSynchronize(), "cuCtxSynchronize");
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemHostAlloc(&host, bytes, 0));
+	OK(cuMemAlloc_v2(&device, bytes));
+	OK(cuMemsetD8_v2(device, DEVICE_BYTE, bytes));
+	OK(cuCtxSynchronize());
 	for (int i = 0;; i++) {
 		if (to_host)
-			need(cuMemcpyDtoHAsync_v2(host, device, bytes, NULL), "cuMemcpyDtoHAsync");
+			OK(cuMemcpyDtoHAsync_v2(host, device, bytes, NULL));
 		else
-			need(cuMemcpyHtoDAsync_v2(device, host, bytes, NULL), "cuMemcpyHtoDAsync");
+			OK(cuMemcpyHtoDAsync_v2(device, host, bytes, NULL));
 		if (i == 0 && write(ready, "r", 1) != 1)
 			_exit(1);
 		if (i % 4 == 3)
-			need(cuCtxSynchronize(), "cuCtxSynchronize");
+			OK(cuCtxSynchronize());
 	}
 }
 

@@ -14,6 +14,9 @@
 #include "protocol/cuda-runtime-abi.h"
 #include "test/local/image.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 /* clang-format off */
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **fatbin);
@@ -58,18 +61,6 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 /* clang-format on */
-
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (call);                                                                                     \
-		if (got_ != (expected)) {                                                                              \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			_exit(1);                                                                                      \
-		}                                                                                                      \
-	} while (0)
-
-#define OK(call) GIVES(call, cudaSuccess)
-#define CHECK(condition) GIVES(!(condition), 0)
 
 IMAGE(image, ".version 6.0\n.target sm_30\n.address_size 64\n"
 	     ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"

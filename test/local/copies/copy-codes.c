@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "protocol/cuda-runtime-abi.h"
+#include "test/check.h"
 
 cudaError_t cudaMalloc(void **p, size_t bytes);
 cudaError_t cudaMallocHost(void **p, size_t bytes);
@@ -61,14 +62,6 @@ static const char letters[] = "HPDN";
 static char *from[4], *to[4];
 static cudaArray_t from_array, to_array, from_volume, to_volume; /* 16 x 4 and 16 x 4 x 3 words */
 
-static void need(cudaError_t error, const char *what)
-{
-	if (error) {
-		fprintf(stderr, "%s: error %d\n", what, (int)error);
-		exit(2);
-	}
-}
-
 static void prepare(void)
 {
 	struct cudaChannelFormatDesc desc = {32, 0, 0, 0, cudaChannelFormatKindUnsigned};
@@ -80,10 +73,10 @@ static void prepare(void)
 		place[HOST] = calloc(1, BYTES);
 		if (!place[HOST])
 			exit(2);
-		need(cudaMallocHost((void **)&place[PINNED], BYTES), "cudaMallocHost");
-		need(cudaMalloc((void **)&place[DEVICE], BYTES), "cudaMalloc");
-		need(cudaMallocArray(i ? &to_array : &from_array, &desc, 16, 4, 0), "cudaMallocArray");
-		need(cudaMalloc3DArray(i ? &to_volume : &from_volume, &desc, extent, 0), "cudaMalloc3DArray");
+		OK(cudaMallocHost((void **)&place[PINNED], BYTES));
+		OK(cudaMalloc((void **)&place[DEVICE], BYTES));
+		OK(cudaMallocArray(i ? &to_array : &from_array, &desc, 16, 4, 0));
+		OK(cudaMalloc3DArray(i ? &to_volume : &from_volume, &desc, extent, 0));
 	}
 }
 
@@ -94,8 +87,8 @@ static void fill_array(cudaArray_t array, cudaArray_t volume, const char *bytes)
 				      .extent = {16, 4, 3},
 				      .kind = cudaMemcpyHostToDevice};
 
-	need(cudaMemcpy2DToArray(array, 0, 0, bytes, 64, 64, 4, cudaMemcpyHostToDevice), "cudaMemcpy2DToArray");
-	need(cudaMemcpy3D(&p), "cudaMemcpy3D");
+	OK(cudaMemcpy2DToArray(array, 0, 0, bytes, 64, 64, 4, cudaMemcpyHostToDevice));
+	OK(cudaMemcpy3D(&p));
 }
 
 static void reset(void)
@@ -108,7 +101,7 @@ static void reset(void)
 		memset(bytes, i ? OLD : NEW, BYTES);
 		memcpy(place[HOST], bytes, BYTES);
 		memcpy(place[PINNED], bytes, BYTES);
-		need(cudaMemcpy(place[DEVICE], bytes, BYTES, cudaMemcpyHostToDevice), "cudaMemcpy");
+		OK(cudaMemcpy(place[DEVICE], bytes, BYTES, cudaMemcpyHostToDevice));
 		fill_array(i ? to_array : from_array, i ? to_volume : from_volume, bytes);
 	}
 }
@@ -131,11 +124,11 @@ static unsigned int changed(void)
 				      .extent = {16, 4, 3},
 				      .kind = cudaMemcpyDeviceToHost};
 
-	need(cudaMemcpy(bytes, to[DEVICE], BYTES, cudaMemcpyDeviceToHost), "cudaMemcpy");
+	OK(cudaMemcpy(bytes, to[DEVICE], BYTES, cudaMemcpyDeviceToHost));
 	count += changed_in(bytes, BYTES);
-	need(cudaMemcpy2DFromArray(bytes, 64, to_array, 0, 0, 64, 4, cudaMemcpyDeviceToHost), "cudaMemcpy2DFromArray");
+	OK(cudaMemcpy2DFromArray(bytes, 64, to_array, 0, 0, 64, 4, cudaMemcpyDeviceToHost));
 	count += changed_in(bytes, 256);
-	need(cudaMemcpy3D(&p), "cudaMemcpy3D");
+	OK(cudaMemcpy3D(&p));
 	return count + changed_in(bytes, 768);
 }
 
@@ -144,7 +137,7 @@ static void show(cudaError_t error)
 {
 	cudaError_t last = cudaGetLastError();
 
-	need(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+	OK(cudaDeviceSynchronize());
 	printf(": %d %d %u\n", (int)error, (int)last, changed());
 	reset();
 }

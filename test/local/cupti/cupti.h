@@ -11,25 +11,7 @@
 
 #include "guest/libcupti/cupti-abi.h"
 #include "protocol/cuda-functions.h"
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (int)(call);                                                                                \
-		if (got_ != (int)(expected)) {                                                                         \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define OK(call) GIVES(call, 0)
+#include "test/check.h"
 
 /* ---- the library ---- */
 

@@ -8,18 +8,7 @@
 #include <stdlib.h>
 
 #include "guest/libnvidia-ml/nvml-abi.h"
-
-#define GIVES(call, expected)                                                                                          \
-	do {                                                                                                           \
-		int got_ = (int)(call);                                                                                \
-		if (got_ != (int)(expected)) {                                                                         \
-			fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got_);                       \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-#define OK(call) GIVES(call, 0)
-#define CHECK(condition) GIVES(!!(condition), 1)
+#include "test/check.h"
 
 typedef nvmlDevice_t D;
 typedef unsigned int U;

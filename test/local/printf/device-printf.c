@@ -18,15 +18,6 @@
 
 #include "protocol/cuda-functions.h"
 
-#define OK(call)                                                                                                       \
-	do {                                                                                                           \
-		CUresult result_ = call;                                                                               \
-		if (result_ != CUDA_SUCCESS) {                                                                         \
-			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, (int)result_);             \
-			exit(2);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
 #define MOST_ARGUMENTS 4
 #define MOST_TEXT 256
 
@@ -64,6 +55,7 @@ struct row {
 
 static const struct row rows[] = {
 #include "rows.h"
+#include "test/check.h"
 };
 
 /* k(format, arguments, count): calls vprintf, with the arguments copied to local memory as nvcc does. */

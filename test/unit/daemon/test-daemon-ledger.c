@@ -9,23 +9,16 @@
 #include <unistd.h>
 
 #include "host/daemon/limits/ledger.h"
+#include "test/check.h"
 
 #define MIB (1ull << 20)
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static struct daemon_loop loop;
 static const uint32_t guest_pid = 42;
 
 static void broken(struct daemon_ledger_row *row)
 {
-	check(!row);
+	CHECK(!row);
 }
 
 static void stop(struct daemon_loop *l)
@@ -35,10 +28,10 @@ static void stop(struct daemon_loop *l)
 
 static struct vcuda_ledger_message ask(int worker, struct vcuda_ledger_message m)
 {
-	check(send(worker, &m, sizeof(m), 0) == sizeof(m));
+	CHECK(send(worker, &m, sizeof(m), 0) == sizeof(m));
 	loop.stop = false;
 	daemon_loop_run(&loop);
-	check(recv(worker, &m, sizeof(m), 0) == sizeof(m));
+	CHECK(recv(worker, &m, sizeof(m), 0) == sizeof(m));
 	return m;
 }
 
@@ -54,27 +47,27 @@ static void test_limits_change(void)
 	struct daemon_ledger_row row;
 	int worker;
 
-	check(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
 	loop.idle = stop;
 	daemon_ledger_refresh(&options);
-	check(daemon_ledger_open(&row, &loop, &worker) == 0);
-	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
-	check(take(worker, 8 * MIB) == 8 * MIB);
+	CHECK(daemon_ledger_open(&row, &loop, &worker) == 0);
+	CHECK(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	CHECK(take(worker, 8 * MIB) == 8 * MIB);
 
 	/* below what is granted, which stays */
 	options.max_device_memory = 4 * MIB;
 	daemon_ledger_refresh(&options);
-	check(take(worker, 1) == 0);
-	check(daemon_ledger_granted(0) == 8 * MIB);
+	CHECK(take(worker, 1) == 0);
+	CHECK(daemon_ledger_granted(0) == 8 * MIB);
 
 	options.max_device_memory = 20 * MIB;
 	options.max_process_device_memory = 12 * MIB;
 	daemon_ledger_refresh(&options);
-	check(take(worker, 5 * MIB) == 0);
-	check(take(worker, 4 * MIB) == 4 * MIB);
+	CHECK(take(worker, 5 * MIB) == 0);
+	CHECK(take(worker, 4 * MIB) == 4 * MIB);
 
 	daemon_ledger_close(&row);
-	check(daemon_ledger_granted(0) == 0);
+	CHECK(daemon_ledger_granted(0) == 0);
 	close(worker);
 	daemon_loop_close(&loop);
 }
@@ -86,15 +79,15 @@ static void test_worker_ends(void)
 	struct daemon_ledger_row row;
 	int worker;
 
-	check(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
 	loop.idle = stop;
 	loop.stop = false;
-	check(daemon_ledger_open(&row, &loop, &worker) == 0);
-	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
-	check(send(worker, &m, sizeof(m), 0) == sizeof(m));
+	CHECK(daemon_ledger_open(&row, &loop, &worker) == 0);
+	CHECK(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	CHECK(send(worker, &m, sizeof(m), 0) == sizeof(m));
 	close(worker);
 	daemon_loop_run(&loop);
-	check(row.fd < 0);
+	CHECK(row.fd < 0);
 	daemon_ledger_close(&row);
 	daemon_loop_close(&loop);
 }
@@ -132,7 +125,7 @@ static uint64_t answer_to(int worker, uint32_t type, uint64_t bytes)
 {
 	struct vcuda_ledger_message m = ask(worker, (struct vcuda_ledger_message){.type = type, .bytes = bytes});
 
-	check(m.type == type && m.bytes == 0);
+	CHECK(m.type == type && m.bytes == 0);
 	return m.spare;
 }
 
@@ -147,59 +140,59 @@ static void test_growth(void)
 	struct daemon_ledger_row row, other;
 	int worker, other_worker;
 
-	check(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
 	loop.idle = stop;
-	check(daemon_ledger_refresh(&options) == 0);
-	check(daemon_ledger_limit() == 64 * MIB);
+	CHECK(daemon_ledger_refresh(&options) == 0);
+	CHECK(daemon_ledger_limit() == 64 * MIB);
 	daemon_ledger_on_growth(&growth);
-	check(daemon_ledger_open(&row, &loop, &worker) == 0 && daemon_ledger_open(&other, &loop, &other_worker) == 0);
-	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
-	check(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
+	CHECK(daemon_ledger_open(&row, &loop, &worker) == 0 && daemon_ledger_open(&other, &loop, &other_worker) == 0);
+	CHECK(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	CHECK(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
 
 	/* The spare part is of the room that there is. */
 	granted_to_vm = 4 * MIB;
-	check(ask(worker, m).bytes == 4 * MIB);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, MIB) == VCUDA_LEDGER_WAIT);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 2 * MIB) == VCUDA_LEDGER_WAIT);
-	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(ask(worker, m).bytes == 4 * MIB);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 2 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
 	/* The worker that has waited longest is served first, unless it is paused. */
-	check(wants == 3 && daemon_ledger_wanted() == 2 * MIB);
+	CHECK(wants == 3 && daemon_ledger_wanted() == 2 * MIB);
 	paused = &row;
-	check(daemon_ledger_wanted() == 8 * MIB);
+	CHECK(daemon_ledger_wanted() == 8 * MIB);
 	paused = NULL;
 	m = (struct vcuda_ledger_message){.type = VCUDA_LEDGER_TAKE_NOW, .bytes = MIB, .spare = MIB};
-	check(ask(worker, m).bytes == MIB);
-	check(answer_to(other_worker, VCUDA_LEDGER_TAKE_NOW, 1) == VCUDA_LEDGER_NO_ROOM);
+	CHECK(ask(worker, m).bytes == MIB);
+	CHECK(answer_to(other_worker, VCUDA_LEDGER_TAKE_NOW, 1) == VCUDA_LEDGER_NO_ROOM);
 
 	/* A grant to one thread does not end the wait of another thread of that worker. */
-	check(daemon_ledger_wanted() == 2 * MIB);
+	CHECK(daemon_ledger_wanted() == 2 * MIB);
 	granted_to_vm = 8 * MIB;
 	daemon_ledger_end_wait(false);
-	check(daemon_ledger_wanted() == 0);
-	check(take(worker, 2 * MIB) == 2 * MIB);
+	CHECK(daemon_ledger_wanted() == 0);
+	CHECK(take(worker, 2 * MIB) == 2 * MIB);
 
 	/* In vain: the same again is refused once, and after that it is another question. */
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
-	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
 	daemon_ledger_end_wait(true);
-	check(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 4 * MIB) == VCUDA_LEDGER_WAIT);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_NO_ROOM);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(other_worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 4 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_NO_ROOM);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 8 * MIB) == VCUDA_LEDGER_WAIT);
 	daemon_ledger_close(&other);
 
 	/* A program that begins waits for nothing. */
-	check(daemon_ledger_wanted() == 8 * MIB);
+	CHECK(daemon_ledger_wanted() == 8 * MIB);
 	m = (struct vcuda_ledger_message){.type = VCUDA_LEDGER_JOIN};
 	ask(worker, m);
-	check(daemon_ledger_wanted() == 0);
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 9 * MIB) == VCUDA_LEDGER_WAIT);
+	CHECK(daemon_ledger_wanted() == 0);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 9 * MIB) == VCUDA_LEDGER_WAIT);
 
 	/* No other VM makes room for what the limit forbids; nor does a worker that has ended wait. */
-	check(answer_to(worker, VCUDA_LEDGER_TAKE, 65 * MIB) == VCUDA_LEDGER_ASK_AGAIN);
+	CHECK(answer_to(worker, VCUDA_LEDGER_TAKE, 65 * MIB) == VCUDA_LEDGER_ASK_AGAIN);
 	daemon_ledger_close(&row);
-	check(daemon_ledger_wanted() == 0);
-	check(daemon_ledger_sum() == 0);
+	CHECK(daemon_ledger_wanted() == 0);
+	CHECK(daemon_ledger_sum() == 0);
 	daemon_ledger_on_growth(NULL);
 	close(worker);
 	close(other_worker);
@@ -210,14 +203,14 @@ static void wait_for_stop(pid_t worker)
 {
 	siginfo_t info;
 
-	check(waitid(P_PID, (id_t)worker, &info, WSTOPPED) == 0 && info.si_code == CLD_STOPPED);
+	CHECK(waitid(P_PID, (id_t)worker, &info, WSTOPPED) == 0 && info.si_code == CLD_STOPPED);
 }
 
 static void wait_for_continuation(pid_t worker)
 {
 	siginfo_t info;
 
-	check(waitid(P_PID, (id_t)worker, &info, WCONTINUED) == 0 && info.si_code == CLD_CONTINUED);
+	CHECK(waitid(P_PID, (id_t)worker, &info, WCONTINUED) == 0 && info.si_code == CLD_CONTINUED);
 }
 
 /* Only a worker whose work runs is stopped, and it goes on when that work has ended just before the signal. */
@@ -228,22 +221,22 @@ static void test_work_is_stopped(void)
 	pid_t worker;
 	int end;
 
-	check(daemon_loop_init(&loop) == 0);
-	check(daemon_ledger_refresh(&options) == 0);
-	check(daemon_ledger_open(&row, &loop, &end) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_ledger_refresh(&options) == 0);
+	CHECK(daemon_ledger_open(&row, &loop, &end) == 0);
 	worker = fork();
 	if (!worker)
 		for (;;)
 			pause();
-	check(daemon_ledger_start(&row, worker, &guest_pid, broken) == 0);
-	check(daemon_ledger_stop_work() && !row.stopped);
+	CHECK(daemon_ledger_start(&row, worker, &guest_pid, broken) == 0);
+	CHECK(daemon_ledger_stop_work() && !row.stopped);
 
 	/* A worker of the software GPU that claims to use a GPU is stopped all the same. */
 	row.demand->running = row.demand->on_gpu = 1;
-	check(daemon_ledger_stop_work());
+	CHECK(daemon_ledger_stop_work());
 	wait_for_stop(worker);
 	daemon_ledger_continue_ended();
-	check(row.stopped);
+	CHECK(row.stopped);
 	daemon_ledger_continue_work();
 	wait_for_continuation(worker);
 
@@ -255,15 +248,15 @@ static void test_work_is_stopped(void)
 
 	/* A GPU's work runs on, whatever its process does. */
 	options.backend = "auto";
-	check(daemon_ledger_refresh(&options) == 0);
+	CHECK(daemon_ledger_refresh(&options) == 0);
 	row.demand->running = 1;
-	check(!daemon_ledger_stop_work() && !row.stopped);
+	CHECK(!daemon_ledger_stop_work() && !row.stopped);
 
 	/* Another process may have the number of a worker that has ended. */
 	row.demand->running = 1;
 	daemon_ledger_end_work(&row);
 	daemon_ledger_stop_work();
-	check(!row.stopped);
+	CHECK(!row.stopped);
 	daemon_ledger_close(&row);
 	close(end);
 	kill(worker, SIGKILL);
@@ -286,20 +279,20 @@ static void test_drained(void)
 	eventfd_t count;
 	int end;
 
-	check(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
 	loop.idle = stop;
-	check(daemon_ledger_refresh(&options) == 0);
-	check(daemon_ledger_open(&row, &loop, &end) == 0);
-	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	CHECK(daemon_ledger_refresh(&options) == 0);
+	CHECK(daemon_ledger_open(&row, &loop, &end) == 0);
+	CHECK(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
 	daemon_ledger_on_drained(count_drained);
 	for (unsigned int i = 1; i <= 2; i++) {
-		check(eventfd_write(row.drained_fd, 1) == 0);
+		CHECK(eventfd_write(row.drained_fd, 1) == 0);
 		loop.stop = false;
 		daemon_loop_run(&loop);
-		check(drained == i);
+		CHECK(drained == i);
 	}
 	/* Nothing that the handler does takes from the counter: its read would wait after a worker's. */
-	check(eventfd_read(row.drained_fd, &count) == 0 && count == 2);
+	CHECK(eventfd_read(row.drained_fd, &count) == 0 && count == 2);
 	daemon_ledger_on_drained(NULL);
 	daemon_ledger_close(&row);
 	close(end);
@@ -314,24 +307,24 @@ static void test_swap(void)
 	struct daemon_ledger_row row, other;
 	int ends[2];
 
-	check(daemon_loop_init(&loop) == 0);
+	CHECK(daemon_loop_init(&loop) == 0);
 	loop.idle = stop;
-	check(daemon_ledger_refresh(&options) == 0);
-	check(daemon_ledger_open(&row, &loop, &ends[0]) == 0 && daemon_ledger_open(&other, &loop, &ends[1]) == 0);
-	check(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
-	check(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
-	check(take(ends[0], 6 * MIB) == 6 * MIB && take(ends[1], 3 * MIB) == 3 * MIB);
-	check(daemon_ledger_row_gpu(&row) == 0);
-	check(daemon_ledger_row_may_swap(&row, 0, 1));
+	CHECK(daemon_ledger_refresh(&options) == 0);
+	CHECK(daemon_ledger_open(&row, &loop, &ends[0]) == 0 && daemon_ledger_open(&other, &loop, &ends[1]) == 0);
+	CHECK(daemon_ledger_start(&row, getpid(), &guest_pid, broken) == 0);
+	CHECK(daemon_ledger_start(&other, getpid(), &guest_pid, broken) == 0);
+	CHECK(take(ends[0], 6 * MIB) == 6 * MIB && take(ends[1], 3 * MIB) == 3 * MIB);
+	CHECK(daemon_ledger_row_gpu(&row) == 0);
+	CHECK(daemon_ledger_row_may_swap(&row, 0, 1));
 	daemon_ledger_row_swap(&row, 0, 1);
-	check(daemon_ledger_row_gpu(&row) == 1 && row.granted[0] == 0 && row.granted[1] == 6 * MIB);
-	check(daemon_ledger_granted(0) == 3 * MIB && daemon_ledger_granted(1) == 6 * MIB);
+	CHECK(daemon_ledger_row_gpu(&row) == 1 && row.granted[0] == 0 && row.granted[1] == 6 * MIB);
+	CHECK(daemon_ledger_granted(0) == 3 * MIB && daemon_ledger_granted(1) == 6 * MIB);
 	options.max_device_memory = 8 * MIB;
-	check(daemon_ledger_refresh(&options) == 0);
-	check(!daemon_ledger_row_may_swap(&row, 1, 0) && !daemon_ledger_row_may_swap(&other, 0, 1));
+	CHECK(daemon_ledger_refresh(&options) == 0);
+	CHECK(!daemon_ledger_row_may_swap(&row, 1, 0) && !daemon_ledger_row_may_swap(&other, 0, 1));
 	daemon_ledger_close(&row);
 	daemon_ledger_close(&other);
-	check(daemon_ledger_granted(0) == 0 && daemon_ledger_granted(1) == 0);
+	CHECK(daemon_ledger_granted(0) == 0 && daemon_ledger_granted(1) == 0);
 	close(ends[0]);
 	close(ends[1]);
 	daemon_loop_close(&loop);

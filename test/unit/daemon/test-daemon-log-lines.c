@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "host/daemon/limits/log-lines.h"
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+#include "test/check.h"
 
 static struct daemon_log_lines lines;
 static struct daemon_log_bucket all;
@@ -22,8 +15,8 @@ static bool is_full;
 
 static bool emit(struct daemon_log_lines *from, const char *text, size_t length)
 {
-	check(from == &lines && length && text[length - 1] == '\n');
-	check(got_bytes + length < sizeof(got) && length <= 4096);
+	CHECK(from == &lines && length && text[length - 1] == '\n');
+	CHECK(got_bytes + length < sizeof(got) && length <= 4096);
 	if (is_full)
 		return false;
 	memcpy(got + got_bytes, text, length);
@@ -87,13 +80,13 @@ static void test_pieces(void)
 	begin();
 	for (i = 0; i < strlen(text); i++)
 		daemon_log_lines_add(&lines, text + i, 1, 1000);
-	check(!strcmp(got, "first\nGr\xc3\xbc\xc3\x9f"
+	CHECK(!strcmp(got, "first\nGr\xc3\xbc\xc3\x9f"
 			   "e\n"));
 	daemon_log_lines_finish(&lines, 1000);
-	check(!strcmp(got, "first\nGr\xc3\xbc\xc3\x9f"
+	CHECK(!strcmp(got, "first\nGr\xc3\xbc\xc3\x9f"
 			   "e\nthird\n"));
 	daemon_log_lines_emit_last(&lines);
-	check(strlen(got) == got_bytes && !daemon_log_lines_take_dropped(&lines));
+	CHECK(strlen(got) == got_bytes && !daemon_log_lines_take_dropped(&lines));
 }
 
 static void test_long_lines(void)
@@ -106,8 +99,8 @@ static void test_long_lines(void)
 	for (i = 0; i < 10; i++)
 		daemon_log_lines_add(&lines, text, sizeof(text), 1000);
 	add("\nshort\n", 1000);
-	check(got_bytes == DAEMON_LOG_LINE_BYTES + strlen(" [cut]\nshort\n"));
-	check(!strcmp(got + DAEMON_LOG_LINE_BYTES, " [cut]\nshort\n"));
+	CHECK(got_bytes == DAEMON_LOG_LINE_BYTES + strlen(" [cut]\nshort\n"));
+	CHECK(!strcmp(got + DAEMON_LOG_LINE_BYTES, " [cut]\nshort\n"));
 
 	/* The longest that a line gets. */
 	memset(text, '\x01', sizeof(text));
@@ -115,7 +108,7 @@ static void test_long_lines(void)
 	begin();
 	daemon_log_lines_add(&lines, text, sizeof(text), 1000);
 	add("\n", 1000);
-	check(got_bytes <= 4096 && got_bytes > 4096 - 16 && !strcmp(got + got_bytes - 11, "\\x01 [cut]\n"));
+	CHECK(got_bytes <= 4096 && got_bytes > 4096 - 16 && !strcmp(got + got_bytes - 11, "\\x01 [cut]\n"));
 }
 
 /* So many lines of one worker are more than its burst, and more than all workers may write in 10 s. */
@@ -142,19 +135,19 @@ static void test_rate(void)
 
 	begin();
 	flood(100000, 1000);
-	check(got_bytes <= DAEMON_LOG_BURST_BYTES && got_bytes > DAEMON_LOG_BURST_BYTES - line);
+	CHECK(got_bytes <= DAEMON_LOG_BURST_BYTES && got_bytes > DAEMON_LOG_BURST_BYTES - line);
 	dropped = daemon_log_lines_take_dropped(&lines);
-	check(dropped == 100000 * line - got_bytes && !daemon_log_lines_take_dropped(&lines));
+	CHECK(dropped == 100000 * line - got_bytes && !daemon_log_lines_take_dropped(&lines));
 	before = got_bytes;
 	/* Ten seconds later there is room for ten seconds, however often it tries. */
 	for (uint64_t now = 1001; now <= 11000; now++)
 		flood(1, now);
-	check(got_bytes - before <= 10 * DAEMON_LOG_BYTES_PER_S + line);
-	check(got_bytes - before > 10 * DAEMON_LOG_BYTES_PER_S - DAEMON_LOG_RESUME_BYTES - 2 * line);
+	CHECK(got_bytes - before <= 10 * DAEMON_LOG_BYTES_PER_S + line);
+	CHECK(got_bytes - before > 10 * DAEMON_LOG_BYTES_PER_S - DAEMON_LOG_RESUME_BYTES - 2 * line);
 	/* A quiet worker gets its burst back, and no more. */
 	before = got_bytes;
 	flood(100000, UINT64_C(1) << 50);
-	check(got_bytes - before <= DAEMON_LOG_BURST_BYTES && got_bytes - before > DAEMON_LOG_BURST_BYTES - line);
+	CHECK(got_bytes - before <= DAEMON_LOG_BURST_BYTES && got_bytes - before > DAEMON_LOG_BURST_BYTES - line);
 }
 
 static void test_last_words(void)
@@ -169,22 +162,22 @@ static void test_last_words(void)
 	add("the reason\nof the crash", 1000);
 	before = got_bytes;
 	daemon_log_lines_finish(&lines, 1000);
-	check(got_bytes == before);
+	CHECK(got_bytes == before);
 	daemon_log_lines_emit_last(&lines);
-	check(got_bytes - before <= DAEMON_LOG_LAST_BYTES && got_bytes - before > DAEMON_LOG_LAST_BYTES - 64);
-	check(!strncmp(got + before, "this is line ", 13));
-	check(!strcmp(got + got_bytes - strlen(last), last));
-	check(daemon_log_lines_take_dropped(&lines) == 1000 * 21 + strlen(last) - (got_bytes - before));
+	CHECK(got_bytes - before <= DAEMON_LOG_LAST_BYTES && got_bytes - before > DAEMON_LOG_LAST_BYTES - 64);
+	CHECK(!strncmp(got + before, "this is line ", 13));
+	CHECK(!strcmp(got + got_bytes - strlen(last), last));
+	CHECK(daemon_log_lines_take_dropped(&lines) == 1000 * 21 + strlen(last) - (got_bytes - before));
 
 	/* Lines that passed are not repeated. */
 	begin();
 	flood(100000, 1000);
 	add("late\n", 6000);
-	check(!strcmp(got + got_bytes - 5, "late\n"));
+	CHECK(!strcmp(got + got_bytes - 5, "late\n"));
 	before = got_bytes;
 	daemon_log_lines_finish(&lines, 6000);
 	daemon_log_lines_emit_last(&lines);
-	check(got_bytes == before);
+	CHECK(got_bytes == before);
 }
 
 static void begin_next(uint64_t now)
@@ -203,16 +196,16 @@ static void test_many_workers(void)
 		begin_next(1000);
 		flood(FLOOD, 1000);
 	}
-	check(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES && got_bytes > DAEMON_LOG_ALL_BURST_BYTES - 21);
+	CHECK(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES && got_bytes > DAEMON_LOG_ALL_BURST_BYTES - 21);
 	begin();
 	for (int worker = 0; worker < 4; worker++) {
 		begin_next(1000);
 		flood(FLOOD, 1000);
 	}
-	check(got_bytes <= flooded);
+	CHECK(got_bytes <= flooded);
 	begin_next(1000);
 	add("a few words\n", 1000);
-	check(!strcmp(got + got_bytes - 12, "a few words\n"));
+	CHECK(!strcmp(got + got_bytes - 12, "a few words\n"));
 
 	/* So do the last words of many workers. */
 	begin();
@@ -222,11 +215,11 @@ static void test_many_workers(void)
 		daemon_log_lines_finish(&lines, 1000);
 		daemon_log_lines_emit_last(&lines);
 	}
-	check(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES);
+	CHECK(got_bytes <= DAEMON_LOG_ALL_BURST_BYTES);
 	before = got_bytes;
 	begin_next(11000);
 	flood(FLOOD, 11000);
-	check(got_bytes - before <= 10 * DAEMON_LOG_ALL_BYTES_PER_S);
+	CHECK(got_bytes - before <= 10 * DAEMON_LOG_ALL_BYTES_PER_S);
 }
 
 /* A log whose reader does not read. */
@@ -236,9 +229,9 @@ static void test_full(void)
 	is_full = true;
 	add("lost\n", 1000);
 	is_full = false;
-	check(!got_bytes && daemon_log_lines_take_dropped(&lines) == 5);
+	CHECK(!got_bytes && daemon_log_lines_take_dropped(&lines) == 5);
 	add("there\n", 1000);
-	check(!strcmp(got, "there\n"));
+	CHECK(!strcmp(got, "there\n"));
 }
 
 /* No text gets a control character into the log, or a line that claims another origin. */
@@ -259,10 +252,10 @@ static void test_random(void)
 		}
 		daemon_log_lines_finish(&lines, 1000);
 		for (length = 0; length < got_bytes; length++)
-			check((unsigned char)got[length] >= 0x20 || got[length] == '\n' || got[length] == '\t');
-		check(!memchr(got, 0x7f, got_bytes));
-		check(!strstr(got, "\xc2\x9b") && !strstr(got, "\xe2\x80\xae") && !strstr(got, "\nvcudad"));
-		check(strncmp(got, "vcudad", 6) != 0);
+			CHECK((unsigned char)got[length] >= 0x20 || got[length] == '\n' || got[length] == '\t');
+		CHECK(!memchr(got, 0x7f, got_bytes));
+		CHECK(!strstr(got, "\xc2\x9b") && !strstr(got, "\xe2\x80\xae") && !strstr(got, "\nvcudad"));
+		CHECK(strncmp(got, "vcudad", 6) != 0);
 	}
 }
 

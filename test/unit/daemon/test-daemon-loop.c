@@ -9,14 +9,7 @@
 #include <unistd.h>
 
 #include "host/daemon/loop/loop.h"
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+#include "test/check.h"
 
 #define SOURCES (3 * DAEMON_LOOP_BATCH + 5)
 #define DEADLINE_MS 20
@@ -30,7 +23,7 @@ static void take(struct daemon_source *source, uint32_t events)
 {
 	eventfd_t value;
 
-	check(!eventfd_read(source->fd, &value));
+	CHECK(!eventfd_read(source->fd, &value));
 	served++;
 }
 
@@ -48,10 +41,10 @@ static void expired(struct daemon_timer *unused)
 
 static void start(unsigned int count, void (*ready)(struct daemon_source *source, uint32_t events))
 {
-	check(!daemon_loop_init(&loop));
+	CHECK(!daemon_loop_init(&loop));
 	for (unsigned int i = 0; i < count; i++) {
 		sources[i] = (struct daemon_source){.fd = -1, .ready = ready};
-		check(!daemon_source_add(&loop, &sources[i], eventfd(0, EFD_NONBLOCK), EPOLLIN));
+		CHECK(!daemon_source_add(&loop, &sources[i], eventfd(0, EFD_NONBLOCK), EPOLLIN));
 	}
 	daemon_timer_init(&timer, expired);
 	daemon_timer_set(&loop, &timer, DEADLINE_MS);
@@ -61,7 +54,7 @@ static void start(unsigned int count, void (*ready)(struct daemon_source *source
 static void make_ready(unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++)
-		check(!eventfd_write(sources[i].fd, 1));
+		CHECK(!eventfd_write(sources[i].fd, 1));
 }
 
 static void finish(unsigned int count)
@@ -90,7 +83,7 @@ static void test_late(void)
 	make_ready(SOURCES);
 	pass_deadline();
 	daemon_loop_run(&loop);
-	check(served_before_timer == SOURCES);
+	CHECK(served_before_timer == SOURCES);
 	finish(SOURCES);
 }
 
@@ -107,9 +100,9 @@ static void test_stopped_while_it_waits(void)
 
 	signal(SIGALRM, stopped);
 	start(1, take);
-	check(!setitimer(ITIMER_REAL, &soon, NULL));
+	CHECK(!setitimer(ITIMER_REAL, &soon, NULL));
 	daemon_loop_run(&loop);
-	check(served_before_timer == 1);
+	CHECK(served_before_timer == 1);
 	finish(1);
 }
 
@@ -118,7 +111,7 @@ static void test_sources_that_stay_ready(void)
 	start(SOURCES, look);
 	make_ready(SOURCES);
 	daemon_loop_run(&loop);
-	check(served_before_timer >= SOURCES);
+	CHECK(served_before_timer >= SOURCES);
 	finish(SOURCES);
 }
 

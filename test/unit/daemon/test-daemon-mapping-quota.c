@@ -7,16 +7,9 @@
 
 #include "host/daemon/limits/mapping-quota.h"
 #include "test/seed.h"
+#include "test/check.h"
 
 #define PAGES 64
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static struct daemon_part whole(unsigned int page, unsigned int pages)
 {
@@ -46,10 +39,10 @@ static void test_random(void)
 		if (rand() % 2) {
 			struct daemon_mapping *mapping = daemon_mapping_quota_find(&quota, part.address, part.length);
 
-			check(!mapping == (lengths[page] != pages));
+			CHECK(!mapping == (lengths[page] != pages));
 			if (!mapping)
 				continue;
-			check(mapping->serial == serials[page]);
+			CHECK(mapping->serial == serials[page]);
 			daemon_mapping_quota_remove(&quota, mapping->serial);
 			used -= pages;
 			mappings--;
@@ -64,17 +57,17 @@ static void test_random(void)
 		if (used + pages > 36)
 			expected = -ENOMEM;
 		status = daemon_mapping_quota_add(&quota, &part, &serial);
-		check(status == expected);
+		CHECK(status == expected);
 		if (status)
 			continue;
 		lengths[page] = pages;
 		serials[page] = serial;
 		used += pages;
 		mappings++;
-		check(shared.pinned == used * 4096ull && shared.mappings == mappings && quota.extents == used);
+		CHECK(shared.pinned == used * 4096ull && shared.mappings == mappings && quota.extents == used);
 	}
 	daemon_mapping_quota_free(&quota);
-	check(!shared.pinned && !shared.mappings);
+	CHECK(!shared.pinned && !shared.mappings);
 }
 
 static void test_parts(void)
@@ -85,26 +78,26 @@ static void test_parts(void)
 	uint64_t first, serial;
 
 	daemon_mapping_quota_init(&quota, &shared);
-	check(!daemon_mapping_quota_add(&quota, &part, &first));
-	check(shared.pinned == 3 * 4096);
+	CHECK(!daemon_mapping_quota_add(&quota, &part, &first));
+	CHECK(shared.pinned == 3 * 4096);
 	part.offset = 8192;
-	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
+	CHECK(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.offset = 4096;
 	part.writable = true;
-	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
+	CHECK(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.writable = false;
-	check(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
+	CHECK(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
 	part.offset = 8192;
 	part.last = true;
-	check(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
-	check(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
+	CHECK(!daemon_mapping_quota_add(&quota, &part, &serial) && serial == first);
+	CHECK(daemon_mapping_quota_add(&quota, &part, &serial) == -EINVAL);
 	part.length = 4096;
-	check(daemon_mapping_quota_add(&quota, &part, &serial) == -ENOENT);
+	CHECK(daemon_mapping_quota_add(&quota, &part, &serial) == -ENOENT);
 	/* The quota that was released when the worker was reaped is not given back twice. */
 	daemon_mapping_quota_release(&quota);
-	check(!shared.pinned && !shared.mappings);
+	CHECK(!shared.pinned && !shared.mappings);
 	daemon_mapping_quota_remove(&quota, first);
-	check(!shared.pinned && !shared.mappings && !quota.count && !quota.extents);
+	CHECK(!shared.pinned && !shared.mappings && !quota.count && !quota.extents);
 	daemon_mapping_quota_free(&quota);
 }
 
@@ -122,38 +115,38 @@ static void test_grants(void)
 	uint64_t serials[3], i;
 
 	daemon_mapping_quota_init(&quota, &shared);
-	check(!daemon_mapping_quota_grants(&quota, &none));
+	CHECK(!daemon_mapping_quota_grants(&quota, &none));
 	for (i = 0; i < 3; i++) {
 		part.address = 0x10000 + i * part.length;
-		check(!daemon_mapping_quota_add(&quota, &part, &serials[i]));
+		CHECK(!daemon_mapping_quota_add(&quota, &part, &serials[i]));
 	}
 	for (i = 0; i < 3; i++) {
 		wanted = second;
 		wanted.address += i * part.length;
-		check(daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(daemon_mapping_quota_grants(&quota, &wanted));
 		wanted.length = 8192;
-		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 		wanted.length = 4096;
 		wanted.writable = false;
-		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 		wanted.writable = true;
 		wanted.region = 0;
-		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 		wanted.region = 1;
 		wanted.offset += 4096;
-		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 		wanted.offset -= 4096;
 		wanted.address -= 4096;
-		check(!daemon_mapping_quota_grants(&quota, &wanted));
+		CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 	}
-	check(daemon_mapping_quota_find_serial(&quota, serials[1])->reached);
+	CHECK(daemon_mapping_quota_find_serial(&quota, serials[1])->reached);
 	daemon_mapping_quota_remove(&quota, serials[1]);
 	wanted = second;
-	check(daemon_mapping_quota_grants(&quota, &wanted));
+	CHECK(daemon_mapping_quota_grants(&quota, &wanted));
 	wanted.address += part.length;
-	check(!daemon_mapping_quota_grants(&quota, &wanted));
+	CHECK(!daemon_mapping_quota_grants(&quota, &wanted));
 	wanted.address += part.length;
-	check(daemon_mapping_quota_grants(&quota, &wanted));
+	CHECK(daemon_mapping_quota_grants(&quota, &wanted));
 	daemon_mapping_quota_free(&quota);
 }
 
@@ -166,18 +159,18 @@ static void test_grants_of_parts(void)
 	uint64_t serial;
 
 	daemon_mapping_quota_init(&quota, &shared);
-	check(!daemon_mapping_quota_add(&quota, &part, &serial));
-	check(!daemon_mapping_quota_find_serial(&quota, serial)->reached);
+	CHECK(!daemon_mapping_quota_add(&quota, &part, &serial));
+	CHECK(!daemon_mapping_quota_find_serial(&quota, serial)->reached);
 	part.offset = 4096;
 	part.last = true;
 	extent.offset = 0x20000;
-	check(!daemon_mapping_quota_add(&quota, &part, &serial));
-	check(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){4096, 4096, 0x10000, 0, false}));
-	check(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x20000, 0, false}));
-	check(!daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x10000, 0, false}));
-	check(daemon_mapping_quota_find_serial(&quota, serial)->complete);
+	CHECK(!daemon_mapping_quota_add(&quota, &part, &serial));
+	CHECK(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){4096, 4096, 0x10000, 0, false}));
+	CHECK(daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x20000, 0, false}));
+	CHECK(!daemon_mapping_quota_grants(&quota, &(struct daemon_grant){8192, 4096, 0x10000, 0, false}));
+	CHECK(daemon_mapping_quota_find_serial(&quota, serial)->complete);
 	daemon_mapping_quota_free(&quota);
-	check(!daemon_mapping_quota_find_serial(&quota, serial));
+	CHECK(!daemon_mapping_quota_find_serial(&quota, serial));
 }
 
 int main(void)

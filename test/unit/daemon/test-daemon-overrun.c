@@ -7,18 +7,11 @@
 
 #include "host/daemon/limits/ledger.h"
 #include "host/daemon/limits/overrun.h"
+#include "test/check.h"
 
 #define SECOND 1000000000ull
 #define STEP (SECOND / 5)
 #define ROUND (SECOND * 4 / 10)
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 #define WORKERS 3
 
@@ -36,7 +29,7 @@ static unsigned int broken_count;
 
 static void broken(struct daemon_ledger_row *row)
 {
-	check(row->over);
+	CHECK(row->over);
 	broken_count++;
 }
 
@@ -47,8 +40,8 @@ static void begin(void)
 	now += 100 * SECOND;
 	broken_count = 0;
 	for (int i = 0; i < WORKERS; i++) {
-		check(!daemon_ledger_open(&rows[i], &loop, &ends[i]));
-		check(!daemon_ledger_start(&rows[i], 100000000 + i, &guest_pid, broken));
+		CHECK(!daemon_ledger_open(&rows[i], &loop, &ends[i]));
+		CHECK(!daemon_ledger_start(&rows[i], 100000000 + i, &guest_pid, broken));
 	}
 }
 
@@ -102,19 +95,19 @@ static void test_waits(void)
 	set(1, true, true);
 	daemon_overrun_late_from(now);
 	look_for(0, 100, 9);
-	check(rows[0].overrun_ns && !rows[1].overrun_ns);
-	check(!is_told(0));
+	CHECK(rows[0].overrun_ns && !rows[1].overrun_ns);
+	CHECK(!is_told(0));
 	look_for(0, 100, 2);
-	check(is_told(0) && !is_told(1) && !broken_count);
+	CHECK(is_told(0) && !is_told(1) && !broken_count);
 	/* The worker goes on. */
 	look_for(0, 100, 3);
-	check(broken_count == 1 && rows[0].over);
+	CHECK(broken_count == 1 && rows[0].over);
 	look_for(0, 100, 3);
-	check(broken_count == 1);
+	CHECK(broken_count == 1);
 	/* Until its processes are gone the row is there. */
 	daemon_ledger_end_work(&rows[0]);
 	look_for(0, 100, 20);
-	check(broken_count == 1);
+	CHECK(broken_count == 1);
 	end();
 }
 
@@ -128,9 +121,9 @@ static void test_between_turns(void)
 		daemon_overrun_late_until(at + ROUND);
 	}
 	look_for(0, 100, 19);
-	check(rows[0].overrun_ns > 9 * SECOND && rows[0].overrun_ns < 10 * SECOND && !is_told(0));
+	CHECK(rows[0].overrun_ns > 9 * SECOND && rows[0].overrun_ns < 10 * SECOND && !is_told(0));
 	look_for(0, 100, 2);
-	check(is_told(0));
+	CHECK(is_told(0));
 	end();
 }
 
@@ -139,7 +132,7 @@ static void test_in_its_turn(void)
 	begin();
 	set(0, true, true);
 	look_for(0, 100, 20);
-	check(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
@@ -150,10 +143,10 @@ static void test_does_not_wait(void)
 	set(0, true, false);
 	daemon_overrun_late_from(now);
 	look_for(0, 100, 30);
-	check(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns && !is_told(0));
 	set(0, false, true);
 	look_for(0, 100, 30);
-	check(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns && !is_told(0));
 	end();
 }
 
@@ -164,10 +157,10 @@ static void test_kernels_that_end(void)
 	daemon_overrun_late_from(now);
 	for (int i = 0; i < 5; i++) {
 		look_for(0, 100, 8);
-		check(rows[0].overrun_ns);
+		CHECK(rows[0].overrun_ns);
 		daemon_overrun_forget(&rows[0]);
 	}
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	end();
 }
 
@@ -178,7 +171,7 @@ static void test_little(void)
 	daemon_overrun_late_from(now);
 	/* A GPU that is idle most of the time. */
 	look_for(0, 5, 100);
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	/* Kernels now and then, of a VM with two thirds: without a look that counts no message need come. */
 	options.share = 2;
 	daemon_overrun_others_share(1);
@@ -187,9 +180,9 @@ static void test_little(void)
 		look_for(0, 100, 8);
 		now += 4 * SECOND;
 	}
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	look_for(0, 0, 20);
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	options.share = 1;
 	end();
 }
@@ -206,7 +199,7 @@ static void test_pauses(void)
 			look_for(0, 100, 2);
 			now += 3 * SECOND;
 		}
-		check(is_told(0) == (others == 9));
+		CHECK(is_told(0) == (others == 9));
 		end();
 	}
 }
@@ -222,9 +215,9 @@ static void test_all_together(void)
 		look(1, 100);
 		look(2, 5);
 	}
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	look(0, 100);
-	check(is_told(0) && is_told(1) && !is_told(2));
+	CHECK(is_told(0) && is_told(1) && !is_told(2));
 	end();
 }
 
@@ -238,9 +231,9 @@ static void test_ended(void)
 	look_for(0, 100, 9);
 	daemon_ledger_end_work(&rows[0]);
 	look_for(1, 100, 9);
-	check(!is_told(1) && !broken_count);
+	CHECK(!is_told(1) && !broken_count);
 	look_for(1, 100, 2);
-	check(is_told(1));
+	CHECK(is_told(1));
 	end();
 }
 
@@ -254,19 +247,19 @@ static void test_two_gpus(void)
 		now -= SECOND;
 		look_at(2, 0, 100);
 	}
-	check(!is_told(0));
+	CHECK(!is_told(0));
 	end();
 }
 
 int main(void)
 {
-	check(!daemon_loop_init(&loop));
-	check(!daemon_ledger_refresh(&options));
+	CHECK(!daemon_loop_init(&loop));
+	CHECK(!daemon_ledger_refresh(&options));
 	daemon_overrun_open(&options);
 	test_in_its_turn();
-	check(!daemon_overrun_counts(&rows[0]));
+	CHECK(!daemon_overrun_counts(&rows[0]));
 	test_waits();
-	check(daemon_overrun_counts(&rows[0]));
+	CHECK(daemon_overrun_counts(&rows[0]));
 	test_between_turns();
 	test_does_not_wait();
 	test_kernels_that_end();

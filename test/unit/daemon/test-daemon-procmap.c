@@ -6,22 +6,15 @@
 #include <unistd.h>
 
 #include "host/daemon/mapper/procmap.h"
+#include "test/check.h"
 
 #define PAGE 4096ull
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static FILE *maps(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
 
-	check(file);
+	CHECK(file);
 	return file;
 }
 
@@ -31,7 +24,7 @@ static FILE *text(void)
 	FILE *from = maps(), *to = tmpfile();
 	char line[8192];
 
-	check(to);
+	CHECK(to);
 	while (fgets(line, sizeof(line), from))
 		fputs(line, to);
 	fclose(from);
@@ -45,17 +38,17 @@ static void test(FILE *(*open)(void))
 	uint64_t start = (uintptr_t)area;
 	FILE *file;
 
-	check(memfd >= 0 && !ftruncate(memfd, PAGE) && area != MAP_FAILED);
+	CHECK(memfd >= 0 && !ftruncate(memfd, PAGE) && area != MAP_FAILED);
 	file = open();
-	check(daemon_procmap_has_no_file(file, start, 16 * PAGE));
+	CHECK(daemon_procmap_has_no_file(file, start, 16 * PAGE));
 	fclose(file);
-	check(mmap(area + 8 * PAGE, PAGE, PROT_NONE, MAP_SHARED | MAP_FIXED, memfd, 0) != MAP_FAILED);
+	CHECK(mmap(area + 8 * PAGE, PAGE, PROT_NONE, MAP_SHARED | MAP_FIXED, memfd, 0) != MAP_FAILED);
 	file = open();
-	check(!daemon_procmap_has_no_file(file, start, 16 * PAGE));
-	check(!daemon_procmap_has_no_file(file, start + 8 * PAGE, PAGE));
-	check(!daemon_procmap_has_no_file(file, start, 9 * PAGE));
-	check(daemon_procmap_has_no_file(file, start, 8 * PAGE));
-	check(daemon_procmap_has_no_file(file, start + 9 * PAGE, 7 * PAGE));
+	CHECK(!daemon_procmap_has_no_file(file, start, 16 * PAGE));
+	CHECK(!daemon_procmap_has_no_file(file, start + 8 * PAGE, PAGE));
+	CHECK(!daemon_procmap_has_no_file(file, start, 9 * PAGE));
+	CHECK(daemon_procmap_has_no_file(file, start, 8 * PAGE));
+	CHECK(daemon_procmap_has_no_file(file, start + 9 * PAGE, 7 * PAGE));
 	fclose(file);
 	munmap(area, 16 * PAGE);
 	close(memfd);
@@ -65,7 +58,7 @@ static void test_process_that_ended(void)
 {
 	FILE *file = fopen("/dev/null", "re");
 
-	check(file && !daemon_procmap_has_no_file(file, PAGE, PAGE));
+	CHECK(file && !daemon_procmap_has_no_file(file, PAGE, PAGE));
 	fclose(file);
 }
 

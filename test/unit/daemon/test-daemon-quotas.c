@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "host/daemon/options/quotas.h"
-
-#define check(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: " #condition "\n", __FILE__, __LINE__);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+#include "test/check.h"
 
 static void test_sizes(void)
 {
@@ -44,11 +37,11 @@ static void test_sizes(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(good) / sizeof(*good); i++)
-		check(daemon_parse_size(good[i].text, &value) && value == good[i].value);
+		CHECK(daemon_parse_size(good[i].text, &value) && value == good[i].value);
 	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		check(!daemon_parse_size(bad[i], &value));
-	check(daemon_parse_number("64", &value) && value == 64);
-	check(!daemon_parse_number("64k", &value) && !daemon_parse_number("", &value));
+		CHECK(!daemon_parse_size(bad[i], &value));
+	CHECK(daemon_parse_number("64", &value) && value == 64);
+	CHECK(!daemon_parse_number("64k", &value) && !daemon_parse_number("", &value));
 }
 
 static void test_table(void)
@@ -57,21 +50,21 @@ static void test_table(void)
 	enum daemon_quota quota;
 
 	for (quota = 0; quota < DAEMON_QUOTAS; quota++)
-		check(daemon_quota_find(daemon_quota_kind(quota)->name) == quota);
-	check(daemon_quota_find("max") == DAEMON_QUOTAS && daemon_quota_find("") == DAEMON_QUOTAS);
-	check(daemon_quota_get(&options, DAEMON_QUOTA_CONTEXTS) == 7);
-	check(daemon_quota_set(&options, DAEMON_QUOTA_PINNED, "2M") && options.max_pinned == 2 << 20);
-	check(!daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "0"));
-	check(!daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "1025"));
-	check(options.max_contexts == 7);
-	check(daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "1024") && options.max_contexts == 1024);
+		CHECK(daemon_quota_find(daemon_quota_kind(quota)->name) == quota);
+	CHECK(daemon_quota_find("max") == DAEMON_QUOTAS && daemon_quota_find("") == DAEMON_QUOTAS);
+	CHECK(daemon_quota_get(&options, DAEMON_QUOTA_CONTEXTS) == 7);
+	CHECK(daemon_quota_set(&options, DAEMON_QUOTA_PINNED, "2M") && options.max_pinned == 2 << 20);
+	CHECK(!daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "0"));
+	CHECK(!daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "1025"));
+	CHECK(options.max_contexts == 7);
+	CHECK(daemon_quota_set(&options, DAEMON_QUOTA_CONTEXTS, "1024") && options.max_contexts == 1024);
 }
 
 static void test_refusals(void)
 {
 	daemon_quota_refuse(DAEMON_QUOTA_PINNED);
 	daemon_quota_refuse(DAEMON_QUOTA_PINNED);
-	check(daemon_quota_refusals(DAEMON_QUOTA_PINNED) == 2 && daemon_quota_refusals(DAEMON_QUOTA_CONTEXTS) == 0);
+	CHECK(daemon_quota_refusals(DAEMON_QUOTA_PINNED) == 2 && daemon_quota_refusals(DAEMON_QUOTA_CONTEXTS) == 0);
 }
 
 int main(void)

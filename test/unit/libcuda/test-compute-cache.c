@@ -17,6 +17,9 @@
 #include "protocol/machine-code.h"
 #include "test/unit/folder.h"
 
+#define CHECK_END() _exit(1)
+#include "test/check.h"
+
 struct vcuda_host_info libcuda_host = {.backend = "cuda"};
 
 _Atomic bool libcuda_ready = true;
@@ -42,14 +45,7 @@ struct libcuda_thread *libcuda_thread_begin(void)
 
 void (*libcuda_hook_note)(const char *format, ...);
 
-/* Where the cache is and how large is decided once a process: each scenario is one, and ends with EXPECT's line. */
-#define EXPECT(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			_exit(1);                                                                                      \
-		}                                                                                                      \
-	} while (0)
+/* Where the cache is and how large is decided once a process: each scenario is one, and a failed check ends it. */
 
 static void in_process(void (*scenario)(void))
 {
@@ -95,7 +91,7 @@ static struct libcuda_compute_key *key_of(struct job j)
 	CUresult result =
 		libcuda_compute_key(&key, j.stage, j.input, j.size, j.options, j.host, j.build, j.architecture, j.flag);
 
-	EXPECT((result == CUDA_SUCCESS) == (key != NULL));
+	CHECK((result == CUDA_SUCCESS) == (key != NULL));
 	return key;
 }
 
@@ -103,7 +99,7 @@ static bool keep(struct libcuda_compute_key *key, const char *text)
 {
 	CUresult result = libcuda_compute_store(key, 0, text, (uint32_t)strlen(text));
 
-	EXPECT(libcuda_compute_key_free(key) == CUDA_SUCCESS);
+	CHECK(libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return result == CUDA_SUCCESS;
 }
 
@@ -116,13 +112,13 @@ static const char *found(struct libcuda_compute_key *key)
 
 	memset(text, 0, sizeof(text));
 	if (libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS) {
-		EXPECT(size && size < sizeof(text));
+		CHECK(size && size < sizeof(text));
 		memcpy(text, data, size);
-		EXPECT(libcuda_compute_free(data) == CUDA_SUCCESS);
+		CHECK(libcuda_compute_free(data) == CUDA_SUCCESS);
 	} else {
-		EXPECT(!data && !size);
+		CHECK(!data && !size);
 	}
-	EXPECT(libcuda_compute_key_free(key) == CUDA_SUCCESS);
+	CHECK(libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return text;
 }
 
@@ -145,9 +141,9 @@ static void scenario_keys(void)
 {
 	struct job others[7];
 
-	EXPECT(!*found(key_of(from_text)));
-	EXPECT(keep(key_of(from_text), "result"));
-	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+	CHECK(!*found(key_of(from_text)));
+	CHECK(keep(key_of(from_text), "result"));
+	CHECK(!strcmp(found(key_of(from_text)), "result"));
 	for (unsigned n = 0; n < 7; n++)
 		others[n] = from_text;
 	others[0].stage = 3;
@@ -158,11 +154,11 @@ static void scenario_keys(void)
 	others[5].architecture = 100;
 	others[6].flag = 1;
 	for (unsigned n = 0; n < 7; n++)
-		EXPECT(!*found(key_of(others[n])));
+		CHECK(!*found(key_of(others[n])));
 	/* where one part ends and the next begins is part of the key */
 	others[3].build = "4today";
-	EXPECT(!*found(key_of(others[3])));
-	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+	CHECK(!*found(key_of(others[3])));
+	CHECK(!strcmp(found(key_of(from_text)), "result"));
 }
 
 /* Machine code that is named by intermediate code: how that was translated counts as well. */
@@ -171,26 +167,26 @@ static void scenario_stages(void)
 	struct job otherwise = translate, code = translate;
 
 	otherwise.options = "-arch=compute_90 -ftz=1";
-	EXPECT(keep(key_of(translate), "PTX"));
-	EXPECT(keep(key_of(assemble), "machine code"));
-	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
-	EXPECT(!*found(key_of(assemble)));
-	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
-	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
-	EXPECT(!strcmp(found(key_of(otherwise)), "PTX, ftz"));
+	CHECK(keep(key_of(translate), "PTX"));
+	CHECK(keep(key_of(assemble), "machine code"));
+	CHECK(keep(key_of(otherwise), "PTX, ftz"));
+	CHECK(!*found(key_of(assemble)));
+	CHECK(!strcmp(found(key_of(translate)), "PTX"));
+	CHECK(!strcmp(found(key_of(assemble)), "machine code"));
+	CHECK(!strcmp(found(key_of(otherwise)), "PTX, ftz"));
 	/* nothing was translated since it was assembled, or something else was */
-	EXPECT(!*found(key_of(assemble)));
-	EXPECT(!key_of(assemble));
+	CHECK(!*found(key_of(assemble)));
+	CHECK(!key_of(assemble));
 	code.size--;
-	EXPECT(!*found(key_of(code)));
-	EXPECT(!key_of(assemble));
-	EXPECT(!*found(key_of(code)));
+	CHECK(!*found(key_of(code)));
+	CHECK(!key_of(assemble));
+	CHECK(!*found(key_of(code)));
 	code.stage = 1;
 	code.options = assemble.options;
-	EXPECT(!*found(key_of(code)));
+	CHECK(!*found(key_of(code)));
 	/* text names its machine code alone */
-	EXPECT(keep(key_of(from_text), "of text"));
-	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+	CHECK(keep(key_of(from_text), "of text"));
+	CHECK(!strcmp(found(key_of(from_text)), "of text"));
 }
 
 /* ---- where nothing runs machine code ---- */
@@ -202,18 +198,18 @@ static bool finds_text(struct libcuda_compute_key *key, const char *text)
 	uint32_t size;
 	bool same;
 
-	EXPECT(key && libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
+	CHECK(key && libcuda_compute_load(key, 0, &data, &size) == CUDA_SUCCESS);
 	same = size == strlen(VCUDA_FOR_MACHINE_CODE) + strlen(text) + 1 &&
 	       !memcmp(data, VCUDA_FOR_MACHINE_CODE, strlen(VCUDA_FOR_MACHINE_CODE)) &&
 	       !strcmp((const char *)data + strlen(VCUDA_FOR_MACHINE_CODE), text);
-	EXPECT(libcuda_compute_free(data) == CUDA_SUCCESS && libcuda_compute_key_free(key) == CUDA_SUCCESS);
+	CHECK(libcuda_compute_free(data) == CUDA_SUCCESS && libcuda_compute_key_free(key) == CUDA_SUCCESS);
 	return same;
 }
 
 static void *translate_elsewhere(void *unused)
 {
-	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
-	EXPECT(finds_text(key_of(assemble), "PTX"));
+	CHECK(!strcmp(found(key_of(translate)), "PTX"));
+	CHECK(finds_text(key_of(assemble), "PTX"));
 	return NULL;
 }
 
@@ -223,38 +219,38 @@ static void scenario_text(void)
 	pthread_t thread;
 
 	/* what is kept for devices that run it */
-	EXPECT(keep(key_of(translate), "PTX"));
-	EXPECT(keep(key_of(assemble), "machine code"));
-	EXPECT(keep(key_of(from_text), "of text"));
+	CHECK(keep(key_of(translate), "PTX"));
+	CHECK(keep(key_of(assemble), "machine code"));
+	CHECK(keep(key_of(from_text), "of text"));
 	strcpy(libcuda_host.backend, "cpu");
-	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
-	EXPECT(finds_text(key_of(assemble), "PTX"));
+	CHECK(!strcmp(found(key_of(translate)), "PTX"));
+	CHECK(finds_text(key_of(assemble), "PTX"));
 	otherwise.options = "-arch=compute_90 -ftz=1";
-	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
-	EXPECT(!pthread_create(&thread, NULL, translate_elsewhere, NULL) && !pthread_join(thread, NULL));
-	EXPECT(finds_text(key_of(assemble), "PTX, ftz"));
-	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
-	EXPECT(finds_text(key_of(assemble), "PTX"));
+	CHECK(keep(key_of(otherwise), "PTX, ftz"));
+	CHECK(!pthread_create(&thread, NULL, translate_elsewhere, NULL) && !pthread_join(thread, NULL));
+	CHECK(finds_text(key_of(assemble), "PTX, ftz"));
+	CHECK(!strcmp(found(key_of(translate)), "PTX"));
+	CHECK(finds_text(key_of(assemble), "PTX"));
 	/* nvJitLink's: it looks into it */
-	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+	CHECK(!strcmp(found(key_of(from_text)), "of text"));
 	/* nothing came of the translation: the one before it does not count */
-	EXPECT(keep(key_of(otherwise), "PTX, ftz"));
+	CHECK(keep(key_of(otherwise), "PTX, ftz"));
 	otherwise.options = "-arch=compute_90 -ftz=2";
-	EXPECT(!*found(key_of(otherwise)));
-	EXPECT(!*found(key_of(assemble)));
+	CHECK(!*found(key_of(otherwise)));
+	CHECK(!*found(key_of(assemble)));
 	/* a process that asks for machine code gets it, and the entries of others stay */
 	setenv("VCUDA_NVRTC", "cubin", 1);
-	EXPECT(!strcmp(found(key_of(translate)), "PTX"));
-	EXPECT(!strcmp(found(key_of(assemble)), "machine code"));
-	EXPECT(!strcmp(found(key_of(from_text)), "of text"));
+	CHECK(!strcmp(found(key_of(translate)), "PTX"));
+	CHECK(!strcmp(found(key_of(assemble)), "machine code"));
+	CHECK(!strcmp(found(key_of(from_text)), "of text"));
 }
 
 static void scenario_text_without_cache(void)
 {
 	strcpy(libcuda_host.backend, "cpu");
-	EXPECT(!keep(key_of(translate), "PTX"));
-	EXPECT(finds_text(key_of(assemble), "PTX"));
-	EXPECT(!*found(key_of(translate)));
+	CHECK(!keep(key_of(translate), "PTX"));
+	CHECK(finds_text(key_of(assemble), "PTX"));
+	CHECK(!*found(key_of(translate)));
 }
 
 static void *assemble_elsewhere(void *unused)
@@ -267,10 +263,10 @@ static void scenario_threads(void)
 	pthread_t thread;
 	void *key = (void *)-1;
 
-	EXPECT(keep(key_of(translate), "PTX"));
-	EXPECT(!pthread_create(&thread, NULL, assemble_elsewhere, NULL) && !pthread_join(thread, &key));
-	EXPECT(!key);
-	EXPECT(keep(key_of(assemble), "machine code"));
+	CHECK(keep(key_of(translate), "PTX"));
+	CHECK(!pthread_create(&thread, NULL, assemble_elsewhere, NULL) && !pthread_join(thread, &key));
+	CHECK(!key);
+	CHECK(keep(key_of(assemble), "machine code"));
 }
 
 static void scenario_mistakes(void)
@@ -279,44 +275,44 @@ static void scenario_mistakes(void)
 	uint32_t size = 1;
 	void *data;
 
-	EXPECT(libcuda_compute_key(NULL, 1, TEXT, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_key(&none, 1, NULL, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
-	EXPECT(libcuda_compute_key(&none, 1, TEXT, 0, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
-	EXPECT(libcuda_compute_key(&none, 1, TEXT, 4, NULL, NULL, NULL, 90, 0) == CUDA_SUCCESS && none);
-	EXPECT(libcuda_compute_key_free(none) == CUDA_SUCCESS);
-	EXPECT(libcuda_compute_store(key, 0, "x", 1) == CUDA_SUCCESS);
-	EXPECT(libcuda_compute_store(key, 1, "x", 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_store(key, 0, NULL, 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_store(NULL, 0, "x", 1) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_load(key, 1, &data, &size) == CUDA_ERROR_INVALID_VALUE && !data && !size);
-	EXPECT(libcuda_compute_load(NULL, 0, &data, &size) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_load(key, 0, NULL, &size) == CUDA_ERROR_INVALID_VALUE);
-	EXPECT(libcuda_compute_free(NULL) == CUDA_SUCCESS && libcuda_compute_key_free(NULL) == CUDA_SUCCESS);
-	EXPECT(!strcmp(found(key), "x"));
+	CHECK(libcuda_compute_key(NULL, 1, TEXT, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_key(&none, 1, NULL, 4, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	CHECK(libcuda_compute_key(&none, 1, TEXT, 0, "", "", "", 90, 0) == CUDA_ERROR_INVALID_VALUE && !none);
+	CHECK(libcuda_compute_key(&none, 1, TEXT, 4, NULL, NULL, NULL, 90, 0) == CUDA_SUCCESS && none);
+	CHECK(libcuda_compute_key_free(none) == CUDA_SUCCESS);
+	CHECK(libcuda_compute_store(key, 0, "x", 1) == CUDA_SUCCESS);
+	CHECK(libcuda_compute_store(key, 1, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_store(key, 0, NULL, 1) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_store(NULL, 0, "x", 1) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_load(key, 1, &data, &size) == CUDA_ERROR_INVALID_VALUE && !data && !size);
+	CHECK(libcuda_compute_load(NULL, 0, &data, &size) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_load(key, 0, NULL, &size) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(libcuda_compute_free(NULL) == CUDA_SUCCESS && libcuda_compute_key_free(NULL) == CUDA_SUCCESS);
+	CHECK(!strcmp(found(key), "x"));
 }
 
 /* ---- where, and how much ---- */
 
 static void scenario_kept(void)
 {
-	EXPECT(!strcmp(found(key_of(from_text)), "result") || keep(key_of(from_text), "result"));
+	CHECK(!strcmp(found(key_of(from_text)), "result") || keep(key_of(from_text), "result"));
 }
 
 static void scenario_found(void)
 {
-	EXPECT(!strcmp(found(key_of(from_text)), "result"));
+	CHECK(!strcmp(found(key_of(from_text)), "result"));
 }
 
 static void scenario_no_key(void)
 {
-	EXPECT(!key_of(from_text));
+	CHECK(!key_of(from_text));
 }
 
 static void scenario_no_room(void)
 {
-	EXPECT(!*found(key_of(from_text)));
-	EXPECT(!keep(key_of(from_text), "result"));
-	EXPECT(!*found(key_of(from_text)));
+	CHECK(!*found(key_of(from_text)));
+	CHECK(!keep(key_of(from_text), "result"));
+	CHECK(!*found(key_of(from_text)));
 }
 
 /* The first ones go: 100 entries of 100 bytes and more do not fit. */
@@ -328,9 +324,9 @@ static void scenario_many(void)
 	for (int n = 0; n < 100; n++) {
 		j.size = (uint32_t)snprintf(input, sizeof(input), "// %d", n);
 		j.input = input;
-		EXPECT(keep(key_of(j), text));
+		CHECK(keep(key_of(j), text));
 	}
-	EXPECT(!strcmp(found(key_of(j)), text));
+	CHECK(!strcmp(found(key_of(j)), text));
 }
 
 static void keys(void **state)

@@ -18,7 +18,6 @@
 #include "protocol/cuda-functions.h"
 #include "test-libcuda-fake.h"
 
-#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
 #define TRIES 1000
 #define STALE_US 1000 /* longer than any answer is good for */
 

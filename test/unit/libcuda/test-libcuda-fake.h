@@ -9,6 +9,9 @@
 
 #include "protocol/cuda-abi.h"
 
+/* For files that include cmocka.h. */
+#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+
 /* The state and the counters of the fake worker. */
 struct fake_worker {
 	_Atomic uint64_t commands, async_commands;

@@ -16,8 +16,6 @@
 #include "test-libcuda-fake-graph.h"
 #include "test-libcuda-fake.h"
 
-#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
-
 static CUcontext context;
 static CUdeviceptr memory;
 static CUfunction kernel;
