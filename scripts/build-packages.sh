@@ -25,7 +25,7 @@ done
 
 version() {
 	local version
-	version=$(sed -n -E "s/^  version: '([^']+)',$/\1/p" "$scripts/../meson.build")
+	version=$("$scripts/check-version.py" --print)
 	if [ "$(git -C "$scripts/.." describe --tags --exact-match 2>/dev/null || true)" = "v$version" ]; then
 		printf '%s\n' "$version"
 	else
