@@ -26,6 +26,10 @@ check:
 check-long:
 	@BUILD="$(BUILD)" scripts/check-long.sh $(PARTS)
 
+# The tag of a release. ARGS=--check: only says what is missing.
+release:
+	@scripts/release.sh $(ARGS)
+
 # Only the loader's own folder for configuration has an effect there; an installation elsewhere keeps to itself.
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 
@@ -52,4 +56,4 @@ clean:
 
 # The goals share the build folder.
 .NOTPARALLEL:
-.PHONY: all setup build demo check check-long install install-host install-guest uninstall packages clean
+.PHONY: all setup build demo check check-long release install install-host install-guest uninstall packages clean
