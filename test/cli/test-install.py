@@ -96,20 +96,55 @@ def uninstall():
         check(folders == [kept.parent], f"folders of ours that are left: {folders}")
 
 
+def words_of(text):
+    return " ".join(text.split())
+
+
+def help_items(text):
+    """The terms of a help text: what begins a line after two spaces, up to two more spaces."""
+    return [re.split(r"  +", line[2:])[0] for line in text.partition("\n\n")[2].splitlines() if re.match(r"  \S", line)]
+
+
+def check_page(top, command, section, said):
+    """The page has the usage, the items in their order, and all words of the help text, and no more."""
+    name = "-".join(command)
+    text = one(top, f"**/man{section}/{name}.{section}").read_text()
+    text = re.sub(r"\\&", "", text).replace("\\-", "-").replace("\\e", "\\")
+    synopsis, _, description = text.partition(".SH SYNOPSIS\n.nf\n")[2].partition("\n.fi\n.SH DESCRIPTION\n")
+    description = description.rpartition(".SH SEE ALSO")[0]
+    usage, _, body = said.partition("\n\n")
+    check(words_of(synopsis) == words_of(usage[len("usage: "):]), f"{name}: another usage:\n{synopsis}\n{usage}")
+    check(re.findall(r"^\.B (.*)$", description, re.M) == help_items(said), f"{name}: other items than in the help")
+    plain = re.sub(r"^\.SH (.*)$", r"\1:", re.sub(r"^\.(?:PP|TP|B) ?", "", description, flags=re.M), flags=re.M)
+    check(words_of(plain).lower() == words_of(body).lower(), f"{name}: another text:\n{words_of(plain)}\n{words_of(body)}")
+
+
+def check_summary(command, row, said):
+    """`vcuda help` names no option that the command's own help does not name."""
+    for option in re.findall(r"--[a-z][a-z-]*", row):
+        check(re.search(rf"{option}(?![a-z-])", said), f"`vcuda help` has {option} for {command}, its own help has not")
+
+
 def pages():
-    """Each command of `vcuda help` has a page, whose options are those of its help."""
+    """Each command of `vcuda help` has a page, and each page a command; the page says what the help says."""
     with tempfile.TemporaryDirectory() as top:
         install(top)
         vcuda = one(top, "**/bin/vcuda")
         words = run("bash", "-c", '. "$1" && _vcuda_commands "$2"', "bash", one(top, "**/bash-completion/completions/vcuda"), vcuda)
-        commands = [command for command in words.splitlines() if command != "help"]
-        check({"run", "vm run", "vm set", "top", "move", "doctor"} <= set(commands), f"commands: {commands}")
+        commands = [command.split() for command in words.splitlines() if command != "help"]
+        check({"run", "vm run", "vm set", "top", "move", "doctor"} <= {" ".join(c) for c in commands}, f"commands: {commands}")
+        parts = [part.strip() for line in run(vcuda, "help").splitlines() if re.match(r"  [a-z]", line) for part in line.split(",")]
         for command in commands:
-            page = one(top, f"**/man1/vcuda-{command.replace(' ', '-')}.1").read_text()
-            for option in re.findall(r"^ +(--[a-z-]+)", run(vcuda, *command.split(), "--help"), re.M):
-                check(option.replace("-", "\\-") in page, f"{command}: the page has no {option}")
-        page = one(top, "**/man8/vcudad.8").read_text()
-        check(".TP\n.B \\-\\-max\\-contexts N\nguest processes" in page, page)
+            said = run(vcuda, *command, "--help")
+            check_page(top, ["vcuda", *command], 1, said)
+            row = max((part for part in parts if part.split()[:len(command)] == command), key=len)
+            check_summary(" ".join(command), row, said)
+        check_page(top, ["vcuda"], 1, run(vcuda, "--help"))
+        check_page(top, ["vcudad"], 8, run(one(top, "**/bin/vcudad"), "--help"))
+        names = {path.name for path in pathlib.Path(top).glob("**/man1/*")}
+        groups = {f"vcuda-{command[0]}.1" for command in commands}
+        extra = names - groups - {"vcuda.1"} - {f"vcuda-{'-'.join(command)}.1" for command in commands}
+        check(not extra, f"pages without a command: {extra}")
 
 
 COMPLETE = """
