@@ -2,7 +2,8 @@
 /*
  * The `vcuda` command: one file a subcommand (run.c, vm.c, bench.c, smi/smi.c, top.c, doctor.c), and what they share.
  *
- * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself failed.
+ * Exit status: the program's, 128 + N where signal N ended it; 126 and 127 as shells do; 125 where vcuda itself
+ * failed. The command has one thread, but for the one of cli_check, which only relays text.
  */
 #ifndef VCUDA_CLI_H
 #define VCUDA_CLI_H

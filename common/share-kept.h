@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For share.c: the worker's side of the keeper. */
+/* For share.c: the worker's side of the keeper. -ENOTCONN: there is no keeper. */
 #ifndef VCUDA_SHARE_KEPT_H
 #define VCUDA_SHARE_KEPT_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sharing between the workers of one host: files in memory, and notes of 64 bytes that a driver made, with or without a
- * descriptor. Guest processes may pass a handle on. A handle holds two random numbers: the name of the offering
- * worker's socket, and a key. The key is the permission, as with CUDA's own handles.
+ * Sharing between the workers of one host: files in memory, and notes of 64 bytes that a driver made, with or without
+ * a descriptor. Guest processes may pass a handle on. A handle holds two random numbers: the name of the offering
+ * worker's socket, and a key. The key is the permission, as with CUDA's own handles. The functions are thread-safe,
+ * but for the two that are called once, before the others.
  */
 #ifndef VCUDA_VCUDA_SHARE_H
 #define VCUDA_VCUDA_SHARE_H

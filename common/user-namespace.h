@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A user namespace for a process that is not root: the view of the daemon's workers and of `vcuda vm run` are made in
+ * one.
+ */
 #ifndef VCUDA_USER_NAMESPACE_H
 #define VCUDA_USER_NAMESPACE_H
 

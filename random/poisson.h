@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Poisson's distribution as a table. */
+/* Poisson's distribution as a table. The functions have no state, so any thread may call them. */
 #ifndef RNG_POISSON_H
 #define RNG_POISSON_H
 

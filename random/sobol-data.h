@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directions of Sobol's sequences, made (directions.c, scramble.c) from the numbers that joe-kuo.py packs. */
+/*
+ * Directions of Sobol's sequences, made (directions.c, scramble.c) from the numbers that joe-kuo.py packs. The
+ * functions have no state, so any thread may call them.
+ */
 #ifndef RNG_SOBOL_DATA_H
 #define RNG_SOBOL_DATA_H
 

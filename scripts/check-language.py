@@ -13,7 +13,7 @@ The rules, whose reasons are in CONTRIBUTING.md: * headless: no sentence begins 
 Theirs, Those or That: the first word names its object. * word: no `lies`, `stands`, `nobody`, `somebody`, `whoever`,
 `to be had`. * width: Markdown has at most 100 columns, but for tables, code and links. * long: no sentence of a page in
 doc/design has more than 40 words. * link: a relative link of Markdown leads to a file that is there, and to a heading
-in it.
+in it. * head: a C header begins with a comment about the whole of it, behind the SPDX line.
 """
 import argparse
 import collections
@@ -30,6 +30,7 @@ WORD = re.compile(r"\b(?:lies|stands|nobody|somebody|whoever|to be had)\b", re.I
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
 C_TOKEN = re.compile(r'/\*(.*?)\*/|//([^\n]*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEAD = re.compile(r"(?:/\* SPDX-[^\n]*\n)?\s*(?!/\* SPDX-)(?:/\*|//)")
 SKIPPED = re.compile(r"build.*|dist|\..*|__pycache__|LICENSES")
 MOST_COLUMNS, MOST_WORDS = 100, 40
 
@@ -111,6 +112,11 @@ def rules_of_text(path, t):
             yield t.line + offset, "long", sentence
 
 
+def rules_of_header(source):
+    if not HEAD.match(source):
+        yield 1, "head", "a comment below the SPDX line says what this header is for"
+
+
 def anchors(markdown):
     for heading in re.findall(r"(?m)^#+ (.*)$", markdown):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -142,6 +148,8 @@ def check(root, path):
     found = [v for t in texts for v in rules_of_text(path, t)]
     if path.endswith(".md"):
         found += rules_of_markdown(root, path, source)
+    if path.endswith(".h"):
+        found += rules_of_header(source)
     return sorted(found), sum(t.comment for t in texts)
 
 

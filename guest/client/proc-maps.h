@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process's mappings. Kernels since 6.11 are asked for each mapping. With others /proc/self/maps is read from its
- * begin, which takes longer with more mappings.
+ * begin, which takes longer with more mappings. A structure belongs to one thread.
  */
 #ifndef VCUDA_PROC_MAPS_H
 #define VCUDA_PROC_MAPS_H

@@ -4,7 +4,8 @@
  * and launch configurations, the primary contexts it has retained, and the registry of device code (register.h).
  *
  * Nothing happens before the first call that needs the driver. All state is static and never destroyed: programs call
- * in from destructors that run after any of ours could.
+ * in from destructors that run after any of ours could. Any thread may call any function: what threads share has
+ * locks, and the device, the last error and the launch configurations are the thread's own.
  */
 #ifndef CUDART_RUNTIME_H
 #define CUDART_RUNTIME_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common header of libnvidia-ml: the library's state, the host's figures, and results. */
+/*
+ * The common header of libnvidia-ml: the library's state, the host's figures, and results. Any thread may call any
+ * function: client.c serialises the commands. Units are those of NVIDIA's interface (nvml-abi.h).
+ */
 #ifndef NVML_INTERNAL_H
 #define NVML_INTERNAL_H
 

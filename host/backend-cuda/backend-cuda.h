@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuda back end: NVIDIA's driver of the host, found at run time. */
+/* The cuda back end: NVIDIA's driver of the host, found at run time. The table of operations is static. */
 #ifndef VCUDA_BACKEND_CUDA_H
 #define VCUDA_BACKEND_CUDA_H
 

@@ -2,9 +2,9 @@
 /*
  * Memory, events and pools of several processes. Any process of the host that knows or guesses a driver's handle can
  * open it. So a guest never gets one, and the driver never gets a guest's: a guest has handles of common/share.h, for
- * which only the workers of that guest get the driver's handles. The driver's descriptors of mapped memory and pools go
- * to the guest's keeper, with its notes of pools' memory: an open descriptor of the driver's keeps the memory, in any
- * process.
+ * which only the workers of that guest get the driver's handles. The driver's descriptors of mapped memory and pools
+ * go to the guest's keeper, with its notes of pools' memory: an open descriptor of the driver's keeps the memory, in
+ * any process. The functions are thread-safe.
  */
 #ifndef VCUDA_CUDA_IPC_H
 #define VCUDA_CUDA_IPC_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel launches of the cuda back end through graphs of one kernel. */
+/*
+ * Kernel launches of the cuda back end through graphs of one kernel. Any thread may launch: each entry of the cache
+ * has a lock.
+ */
 #ifndef VCUDA_CUDA_LAUNCH_H
 #define VCUDA_CUDA_LAUNCH_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's management library of the host, if the driver has installed it: figures that the CUDA driver lacks. */
+/*
+ * NVIDIA's management library of the host, if the driver has installed it: figures that the CUDA driver lacks. Any
+ * thread may call these functions: the first call loads the library. PCI addresses are text, as cuDeviceGetPCIBusId()
+ * gives them.
+ */
 #ifndef VCUDA_CUDA_NVML_H
 #define VCUDA_CUDA_NVML_H
 

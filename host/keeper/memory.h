@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of entries that no worker counts any more. Entries in one file count once, with the size of the whole
- * file, since no other process keeps the file. The sums are computed from the lists, so they never drift.
+ * file, since no other process keeps the file. The sums are computed from the lists, so they never drift. The keeper
+ * has one thread.
  */
 #ifndef VCUDA_KEEPER_MEMORY_H
 #define VCUDA_KEEPER_MEMORY_H

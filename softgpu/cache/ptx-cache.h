@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder in which compiled kernels, and facts about modules, outlive the process; and files of such entries. */
+/*
+ * The folder in which compiled kernels, and facts about modules, outlive the process; and files of such entries. Any
+ * thread may call these functions: the first call reads the environment.
+ */
 #ifndef VCUDA_BACKEND_CPU_PTX_CACHE_H
 #define VCUDA_BACKEND_CPU_PTX_CACHE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a copy may touch memory. With the lock held. */
+/* Whether a copy may touch memory: `bytes` from an address on. The caller holds softgpu_lock() (schedule.h). */
 #ifndef VCUDA_CPU_COPY_H
 #define VCUDA_CPU_COPY_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places of shared variables in a block's shared memory. Offsets and sizes are in bytes. A kernel has only the
+ * variables that its code and the functions that it may call name.
+ */
 #ifndef VCUDA_BACKEND_CPU_PTX_SHARED_H
 #define VCUDA_BACKEND_CPU_PTX_SHARED_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text of PTX to tokens. A token points into the text, which the caller keeps. ptx_lex_next() never fails: PTX_TOK_BAD
+ * is text that is no token, and the end gives PTX_TOK_END again and again. Lines count from the caller's first number.
+ */
 #ifndef VCUDA_BACKEND_CPU_PTX_LEX_H
 #define VCUDA_BACKEND_CPU_PTX_LEX_H
 

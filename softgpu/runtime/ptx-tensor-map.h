@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tensor map: the place and layout of a tensor in global memory, and the boxes that a kernel's copies take of it. The
- * device layer makes the maps. For programs a map is 128 opaque bytes, and a program may pass any bytes to a kernel. So
- * each map has a seal, its user checks a private copy of it, and no field is trusted. Dimension 0 is the one whose
- * elements are neighbours.
+ * A tensor map: the place and layout of a tensor in global memory, and the boxes that a kernel's copies take of it.
+ * The device layer makes the maps. For programs a map is 128 opaque bytes, and a program may pass any bytes to a
+ * kernel. So each map has a seal, its user checks a private copy of it, and no field is trusted. Dimension 0 is the
+ * one whose elements are neighbours. The functions have no state, so any thread may call them.
  */
 #ifndef VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H
 #define VCUDA_BACKEND_CPU_PTX_TENSOR_MAP_H

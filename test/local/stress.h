@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of the program `stress`. Each thread uses its own struct; streams go from one thread to another. */
 #ifndef TEST_LOCAL_STRESS_H
 #define TEST_LOCAL_STRESS_H
 

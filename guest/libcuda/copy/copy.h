@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between host memory and the device, and between devices. Sizes and pitches are in bytes. Addresses are those
+ * of the application; memory/range.h decides which side one belongs to. Results are CUDA's codes. Any thread may call
+ * these functions: an operation goes to the stream that it names.
+ */
 #ifndef VCUDA_COPY_H
 #define VCUDA_COPY_H
 

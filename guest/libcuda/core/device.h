@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices that this process sees: those of the host's that CUDA_VISIBLE_DEVICES leaves, numbered from 0. The worker
- * describes them once, so queries cost no call.
+ * The devices that this process sees: those of the host's that CUDA_VISIBLE_DEVICES leaves, numbered from 0. The
+ * worker describes them once, so queries cost no call. Nothing changes after libcuda_devices_load(), so any thread may
+ * ask, and descriptions stay valid until the process ends.
  */
 #ifndef VCUDA_DEVICE_H
 #define VCUDA_DEVICE_H

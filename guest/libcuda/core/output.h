@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text that kernels print. The worker keeps it and sets a flag in the shared memory. A call that finds the flag
+ * set writes the text to stdout before it returns.
+ */
 #ifndef VCUDA_GUEST_OUTPUT_H
 #define VCUDA_GUEST_OUTPUT_H
 

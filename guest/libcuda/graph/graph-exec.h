@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs, for the calls that change one node and for records of tools. graph-exec.c keeps them by handle;
+ * an unknown handle is CUDA_ERROR_INVALID_VALUE.
+ */
 #ifndef VCUDA_GRAPH_EXEC_H
 #define VCUDA_GRAPH_EXEC_H
 

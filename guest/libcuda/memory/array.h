@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guest's descriptions of arrays, so that copies and queries need no call. */
+/* The guest's descriptions of arrays, so that copies and queries need no call. Thread-safe. */
 #ifndef VCUDA_ARRAY_H
 #define VCUDA_ARRAY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory, for functions that name a range of it. */
+/* Managed memory, for functions that name a range of it. Thread-safe. */
 #ifndef VCUDA_MANAGED_H
 #define VCUDA_MANAGED_H
 

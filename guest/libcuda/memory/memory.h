@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a program: variables of modules, managed variables, host memory that the worker maps, too. Sizes are
+ * in bytes. Results are CUDA's codes; libcuda_pinned_error() makes one of -errno of the transport. A range belongs to
+ * the table of ranges (range.h) from the moment that a function records it there.
+ */
 #ifndef VCUDA_MEMORY_H
 #define VCUDA_MEMORY_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Memory pools of devices by handle, as CUmemoryPool. host-pool.h has those of host memory. */
 #ifndef VCUDA_POOL_H
 #define VCUDA_POOL_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of a module, for tools that ask NVIDIA's private tables for them. */
 #ifndef VCUDA_ENUMERATE_H
 #define VCUDA_ENUMERATE_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files of images, for cuModuleLoad(), cuLibraryLoadFromFile() and cuLinkAddFile(). */
 #ifndef VCUDA_FILE_H
 #define VCUDA_FILE_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Resources of texture and surface objects. Results are CUDA's codes. */
 #ifndef VCUDA_TEXTURE_H
 #define VCUDA_TEXTURE_H
 

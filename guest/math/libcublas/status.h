@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * States of cuBLAS and cuBLASLt, and the context of a call. The numbers are NVIDIA's cublasStatus_t. An int that these
+ * functions return is such a number. The current context is the calling thread's; the functions have no other state.
+ */
 #ifndef CUBLAS_STATUS_H
 #define CUBLAS_STATUS_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This worker's connection to its guest's keeper (common/share-keeper.h), which vcudad makes when it is first used. */
+/*
+ * This worker's connection to its guest's keeper (common/share-keeper.h), which vcudad makes when it is first used.
+ * The functions are thread-safe: a lock serialises requests.
+ */
 #ifndef VCUDA_WORKER_KEEPER_H
 #define VCUDA_WORKER_KEEPER_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This worker's place in the worker table. */
+/*
+ * This worker's place in the worker table. Other processes write to the table at any time. worker_table_join() comes
+ * first; then any thread may call the other functions.
+ */
 #ifndef VCUDA_WORKER_TABLE_SLOT_H
 #define VCUDA_WORKER_TABLE_SLOT_H
 

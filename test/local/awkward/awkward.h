@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The cases of the program `awkward`: what a program may do that is rare, and that must not end it. */
 #ifndef TEST_LOCAL_AWKWARD_H
 #define TEST_LOCAL_AWKWARD_H
 

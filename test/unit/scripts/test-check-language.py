@@ -10,6 +10,7 @@ CHECK = pathlib.Path(__file__).resolve().parents[3] / "scripts/check-language.py
 
 GOOD = {
     "a/good.c": '/* SPDX-License-Identifier: Apache-2.0 */\n/* The queue holds what the guest sent. Who owns it? */\nchar *s = "/* What */";\n',
+    "a/good.h": "/* SPDX-License-Identifier: Apache-2.0 */\n/* A queue. */\n#ifndef GOOD_H\n#define GOOD_H\n#endif\n",
     "a/good.py": '"""Reads a file."""\nx = "# What is this"  # the default\n',
     "a/good.sh": "#!/bin/sh\n# Fetches QEMU.\necho '# What'\n",
     "doc/page.md": "# A page\n\nA [link](other.md#a-part) and `What nobody` in code.\n\n    What stands here is code\n\n| What | nobody |\n|---|---|\n",
@@ -20,6 +21,7 @@ BAD = [
     ("a/bad.c", "/* The queue. What it holds is the guest's. */\n", "a/bad.c:1: headless: What it holds"),
     ("a/bad.c", "int a;\n/*\n * A queue.\n * Whose it is, the\n * owner says.\n */\n", "a/bad.c:4: headless: Whose it is, the owner says."),
     ("a/bad.h", "// It stays open.\n", "a/bad.h:1: pronoun: It stays open."),
+    ("a/bad.h", "/* SPDX-License-Identifier: Apache-2.0 */\n#ifndef BAD_H\n#define BAD_H\n/* A queue. */\n#endif\n", "a/bad.h:1: head: "),
     ("a/bad.c", "/* A block that lies here. */\n", "a/bad.c:1: word: A block that lies"),
     ("a/bad.py", "# Of a block,\n# the first word.\n", "a/bad.py:1: headless: Of a block, the first word."),
     ("a/bad.py", '"""Nobody reads this."""\n', "a/bad.py:1: headless: Nobody"),
