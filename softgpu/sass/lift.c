@@ -112,23 +112,22 @@ static void write_pending(struct lift *l)
 	}
 }
 
-static bool lift_one(struct lift *l, const struct sass_instr *i)
+static bool lift_one(struct lift *l)
 {
-	l->i = i;
+	const struct sass_instr *i = l->i;
+
 	if (i->guard == SASS_PT && i->guard_not)
 		return true;
 	set_guard(l);
 	if (!liftings[i->form->function](l, i) || l->failed)
 		return false;
 	write_pending(l);
-	l->i = NULL;
 	return true;
 }
 
 static bool lift_all(struct lift *l, uint32_t count)
 {
-	struct sass_instr i;
-
+	l->i = &l->instr;
 	for (uint32_t n = 0; n < count; n++) {
 		if (l->target[n]) {
 			sass_text_add(&l->body, "L%x:\n", n * SASS_BYTES);
@@ -136,7 +135,7 @@ static bool lift_all(struct lift *l, uint32_t count)
 			l->members.text[0] = 0;
 		}
 		sass_text_add(&l->body, "\t// %x\n", n * SASS_BYTES);
-		if (!decode(l, n, &i) || !lift_one(l, &i))
+		if (!decode(l, n, &l->instr) || !lift_one(l))
 			return false;
 	}
 	return true;

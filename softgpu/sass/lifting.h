@@ -26,7 +26,8 @@ struct pair {
 struct lift {
 	const struct sass_cubin *cubin;
 	const struct sass_function *function;
-	const struct sass_instr *i; /* at hand */
+	struct sass_instr instr;
+	const struct sass_instr *i; /* the one at hand: `instr` */
 	struct sass_text body;
 	char guard[16]; /* "@%p0 ", or nothing */
 	unsigned int temporaries[4];
