@@ -114,8 +114,10 @@ CUresult softgpu_lifted_make(struct CUmod_st *m, const char *name, struct softgp
 	if (result == CUDA_SUCCESS)
 		result = initialise_own(l, shared);
 	*kernel = result == CUDA_SUCCESS ? ptx_module_find_kernel(l->ptx, name) : NULL;
-	if (result == CUDA_SUCCESS && !*kernel)
+	if (result == CUDA_SUCCESS && !*kernel) {
+		vcuda_log("there is no kernel %s in its translation", name);
 		result = CUDA_ERROR_NOT_FOUND;
+	}
 	if (result == CUDA_SUCCESS)
 		*lifted = l;
 	else
