@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "module/lifted.h"
 #include "module/module.h"
 #include "device/registry.h"
 
@@ -17,8 +18,33 @@ static unsigned int count_registers(const struct CUmod_st *m, const struct ptx_k
 	return wanted < most ? wanted : most;
 }
 
+/*
+ * A kernel of machine code is translated now. Where that fails, the function has the kernel of the outline, whose launch
+ * fails.
+ */
+static CUresult find_code(struct CUfunc_st *f, const char *name)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	f->kernel = f->named;
+	if (f->module->program.code)
+		result = softgpu_lifted_make(f->module, name, &f->lifted, &f->kernel);
+	if (!f->kernel)
+		f->kernel = f->named;
+	f->info = ptx_kernel_info(f->kernel);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_SUCCESS;
+}
+
+static CUresult discard(struct CUfunc_st *f, CUresult result)
+{
+	softgpu_lifted_free(f->module->context, f->lifted);
+	free(f);
+	return result;
+}
+
 CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
 {
+	CUresult result;
 	struct ptx_kernel *kernel = softgpu_program_kernel(&m->program, name);
 	struct CUfunc_st *f;
 
@@ -28,7 +54,7 @@ CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CU
 		return CUDA_ERROR_NOT_FOUND;
 	vcuda_list_for_each (node, &m->functions) {
 		f = container_of(node, struct CUfunc_st, node);
-		if (f->kernel == kernel) {
+		if (f->named == kernel) {
 			*function = f;
 			return CUDA_SUCCESS;
 		}
@@ -37,17 +63,17 @@ CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CU
 	if (!f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	f->module = m;
-	f->kernel = kernel;
-	f->info = ptx_kernel_info(kernel);
+	f->named = kernel;
+	result = find_code(f, name);
+	if (result != CUDA_SUCCESS)
+		return discard(f, result);
 	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
 				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
 				 : 0;
 	f->registers = count_registers(m, f->info);
 	f->carveout = -1;
-	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION)) {
-		free(f);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION))
+		return discard(f, CUDA_ERROR_OUT_OF_MEMORY);
 	vcuda_list_add(&f->node, &m->functions);
 	*function = f;
 	return CUDA_SUCCESS;

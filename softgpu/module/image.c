@@ -180,11 +180,11 @@ static CUresult add(struct softgpu_image *image, const struct survey *s)
 	return CUDA_SUCCESS;
 }
 
-/* Translates a cubin, which becomes the whole image. */
-static CUresult read_cubin(const void *cubin, size_t bytes, struct softgpu_image *image)
+/* Takes a cubin, which becomes the whole image. */
+static CUresult take_cubin(void *cubin, size_t bytes, struct softgpu_image *image)
 {
-	struct softgpu_image_part part = {.beside_machine_code = true, .is_machine_code = true};
-	CUresult result = softgpu_machine_code_text(cubin, bytes, &part.text, &part.length);
+	struct softgpu_image_part part = {.beside_machine_code = true};
+	CUresult result = softgpu_machine_code_open(cubin, bytes, &image->code, &part.text, &part.length);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -200,11 +200,7 @@ static CUresult add_code(struct softgpu_image *image, const struct fatbin_entry 
 	size_t bytes;
 	CUresult result = unpack(image, entry, &cubin, &bytes);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = read_cubin(cubin, bytes, image);
-	free(cubin);
-	return result;
+	return result == CUDA_SUCCESS ? take_cubin(cubin, bytes, image) : result;
 }
 
 /* Machine code is translated where PTX is missing, or where the user wants that. */
@@ -327,9 +323,12 @@ static CUresult add_device_runtime(struct softgpu_image *image)
 static CUresult read_elf(const void *data, size_t bound, enum softgpu_code code, struct softgpu_image *image)
 {
 	size_t bytes = softgpu_machine_code_bytes(data, bound);
+	void *copy;
 
-	if (code != SOFTGPU_CODE_PTX && bytes && softgpu_machine_code_opens())
-		return read_cubin(data, bytes, image);
+	if (code != SOFTGPU_CODE_PTX && bytes && softgpu_machine_code_opens()) {
+		copy = bytes <= MAX_BYTES && softgpu_host_room(bytes) ? malloc(bytes) : NULL;
+		return copy ? take_cubin(memcpy(copy, data, bytes), bytes, image) : CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	vcuda_log("the image is machine code (a cubin) and the software GPU runs PTX%s: load PTX or a fatbin that has it. "
 		  "Libraries that have both, as cuBLAS, choose PTX where they do not know the device: set "
 		  "VCUDA_CPU_COMPUTE=13.0",
@@ -369,6 +368,7 @@ CUresult softgpu_image_read(const void *data, enum softgpu_code code, struct sof
 	image->bytes = 0;
 	image->relocatable = false;
 	image->max_registers = 0;
+	image->code = NULL;
 	if (!data)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (bound && bound < FATBIN_HEADER_BYTES)
@@ -386,4 +386,6 @@ void softgpu_image_free(struct softgpu_image *image)
 	for (unsigned int i = 0; i < image->count; i++)
 		free(image->part[i].text);
 	image->count = 0;
+	softgpu_machine_code_put(image->code);
+	image->code = NULL;
 }

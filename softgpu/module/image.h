@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "device/device.h"
+#include "module/machine-code.h"
 #include "ops.h"
 
 #define SOFTGPU_IMAGE_TEXTS 256
@@ -16,7 +17,6 @@ struct softgpu_image_part {
 	size_t length;
 	bool beside_machine_code; /* a driver takes that, and does not look at this text */
 	bool for_machine_code;    /* it is for a newer device, in the place of machine code for this one */
-	bool is_machine_code;     /* the text is made from machine code: its constants are at offsets of one bank */
 };
 
 /* The PTX of an image: one text for each container in it, and the program is all of them. */
@@ -25,6 +25,7 @@ struct softgpu_image {
 	size_t bytes; /* of all parts */
 	bool relocatable; /* compiled with -rdc=true: the parts are to be linked */
 	unsigned int max_registers; /* of a thread of any kernel, as its compiler was told; 0: no bound */
+	struct softgpu_machine_code *code; /* the only text is the outline of this; NULL: the texts are all */
 	struct softgpu_image_part part[SOFTGPU_IMAGE_TEXTS];
 };
 

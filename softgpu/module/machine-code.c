@@ -6,21 +6,20 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "architecture.h"
 #include "common/log.h"
 #include "device/device.h"
-#include "device/memory.h"
 #include "sass/sass.h"
 
 #define MACHINE 190 /* EM_CUDA */
 #define MAX_BYTES (256u << 20)
-/* The text and what the translation needs are about so many times as large as the code. */
-#define TEXT_FACTOR 8
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static vcuda_sass_to_ptx_function *translate;
@@ -77,7 +76,9 @@ bool softgpu_machine_code_opens(void)
 
 const char *softgpu_machine_code_taken(void)
 {
-	return softgpu_device()->code == SOFTGPU_CODE_PTX || is_missing ? " only" : " and machine code for sm_75, 80, 86, 89 and 90";
+	return softgpu_device()->code == SOFTGPU_CODE_PTX || is_missing
+		       ? " only"
+		       : " and machine code for sm_75, 80, 86, 89 and 90";
 }
 
 /* Sections of a cubin that is not linked have types of their own. */
@@ -121,18 +122,17 @@ size_t softgpu_machine_code_bytes(const void *data, size_t bound)
 	return end;
 }
 
-CUresult softgpu_machine_code_text(const void *cubin, size_t bytes, char **text, size_t *length)
+struct softgpu_machine_code {
+	atomic_uint refs;
+	void *cubin;
+	size_t bytes;
+};
+
+static CUresult text_of(const struct softgpu_machine_code *code, const char *kernel, char **text, size_t *length)
 {
 	char error[300] = "";
-	int result;
+	int result = translate(code->cubin, code->bytes, kernel, text, length, error, sizeof(error));
 
-	if (bytes > MAX_BYTES) {
-		vcuda_log("the machine code has more than %u MiB", MAX_BYTES >> 20);
-		return CUDA_ERROR_INVALID_IMAGE;
-	}
-	if (!softgpu_host_room((uint64_t)bytes * TEXT_FACTOR))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = translate(cubin, bytes, text, length, error, sizeof(error));
 	if (!result)
 		return CUDA_SUCCESS;
 	vcuda_log("the program's machine code cannot be translated: %s", error);
@@ -144,4 +144,49 @@ CUresult softgpu_machine_code_text(const void *cubin, size_t bytes, char **text,
 	default:
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
+}
+
+CUresult softgpu_machine_code_open(void *cubin, size_t bytes, struct softgpu_machine_code **code, char **outline,
+				   size_t *length)
+{
+	struct softgpu_machine_code *c = malloc(sizeof(*c));
+	CUresult result;
+
+	if (!c) {
+		free(cubin);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*c = (struct softgpu_machine_code){.refs = 1, .cubin = cubin, .bytes = bytes};
+	result = text_of(c, VCUDA_SASS_OUTLINE, outline, length);
+	if (result == CUDA_SUCCESS)
+		*code = c;
+	else
+		softgpu_machine_code_put(c);
+	return result;
+}
+
+struct softgpu_machine_code *softgpu_machine_code_get(struct softgpu_machine_code *c)
+{
+	if (c)
+		atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+void softgpu_machine_code_put(struct softgpu_machine_code *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
+		return;
+	free(c->cubin);
+	free(c);
+}
+
+size_t softgpu_machine_code_size(const struct softgpu_machine_code *c)
+{
+	return c ? c->bytes : 0;
+}
+
+CUresult softgpu_machine_code_kernel(const struct softgpu_machine_code *c, const char *name, char **text,
+				     size_t *length)
+{
+	return text_of(c, name, text, length);
 }

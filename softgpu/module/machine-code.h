@@ -24,10 +24,21 @@ const char *softgpu_machine_code_taken(void);
 /* How many bytes the cubin at `data` has by its headers, within `bound` unless that is 0. 0: it is none. */
 size_t softgpu_machine_code_bytes(const void *data, size_t bound);
 
+/* A cubin whose kernels are translated one by one, when they are first used. Counted references; thread-safe. */
+struct softgpu_machine_code;
+
 /*
- * The PTX of a cubin, which the caller frees. Only once the library is open. Else the driver's error for such a file,
- * with a line in the log.
+ * Takes a cubin that malloc() gave, also after an error. *outline, which the caller frees, is its PTX without the code of
+ * kernels. Only once the library is open. Else the driver's error for such a file, with a line in the log.
  */
-CUresult softgpu_machine_code_text(const void *cubin, size_t bytes, char **text, size_t *length);
+CUresult softgpu_machine_code_open(void *cubin, size_t bytes, struct softgpu_machine_code **code, char **outline,
+				   size_t *length);
+struct softgpu_machine_code *softgpu_machine_code_get(struct softgpu_machine_code *code);
+void softgpu_machine_code_put(struct softgpu_machine_code *code); /* NULL: nothing */
+size_t softgpu_machine_code_size(const struct softgpu_machine_code *code);
+
+/* The PTX of one kernel, which the caller frees, with all variables of the outline in the same order. */
+CUresult softgpu_machine_code_kernel(const struct softgpu_machine_code *code, const char *name, char **text,
+				     size_t *length);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "module/jit-log.h"
+#include "module/lifted.h"
 #include "common/log.h"
 #include "device/memory.h"
 #include "device/registry.h"
@@ -50,15 +51,15 @@ static uint64_t text_bytes(const struct softgpu_image *image)
 
 	for (unsigned int i = 0; i < image->count; i++)
 		bytes += image->part[i].length;
-	return bytes;
+	return bytes + softgpu_machine_code_size(image->code);
 }
 
-static bool count_bytes(struct softgpu_program *program, uint64_t bytes)
+bool softgpu_program_count(struct softgpu_program *program, uint64_t bytes)
 {
 	uint64_t most = softgpu_meter() ? softgpu_meter()->modules() : UINT64_MAX;
 	uint64_t before = atomic_fetch_add(&loaded_bytes, bytes);
 
-	program->bytes = bytes;
+	program->bytes += bytes;
 	if (before <= most && bytes <= most - before)
 		return true;
 	vcuda_log_once("cannot load a module of %llu KiB: others have %llu KiB (raise vcudad's --max-module-bytes)",
@@ -73,9 +74,10 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 	unsigned int count = image->relocatable ? 1 : image->count;
 
 	program->count = 0;
+	program->bytes = 0;
 	program->max_registers = image->max_registers;
-	program->has_bank = image->count && image->part[0].is_machine_code;
-	if (!count_bytes(program, text_bytes(image))) {
+	program->code = softgpu_machine_code_get(image->code);
+	if (!softgpu_program_count(program, text_bytes(image))) {
 		softgpu_program_free(program);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -105,6 +107,8 @@ void softgpu_program_free(struct softgpu_program *program)
 	program->count = 0;
 	atomic_fetch_sub(&loaded_bytes, program->bytes);
 	program->bytes = 0;
+	softgpu_machine_code_put(program->code);
+	program->code = NULL;
 }
 
 struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name)
@@ -258,7 +262,7 @@ static CUresult place_all(struct CUmod_st *m)
 		m->addresses[i] = calloc(n + 1, sizeof(*m->addresses[i]));
 		if (!m->addresses[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		result = place(m->context, m->program.part[i], m->program.has_bank, m->addresses[i]);
+		result = place(m->context, m->program.part[i], m->program.code, m->addresses[i]);
 	}
 	if (result == CUDA_SUCCESS && m->managed->placed == m->managed->count)
 		result = softgpu_module_complete(m);
@@ -318,6 +322,7 @@ CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library,
 	vcuda_list_add(&m->owned.node, &context->owned);
 	program->count = 0;
 	program->bytes = 0;
+	program->code = NULL;
 	*module = m;
 	return CUDA_SUCCESS;
 }
@@ -361,6 +366,7 @@ void softgpu_module_unload(struct CUmod_st *m)
 		struct CUfunc_st *f = container_of(m->functions.next, struct CUfunc_st, node);
 
 		vcuda_list_remove(&f->node);
+		softgpu_lifted_free(context, f->lifted);
 		free(f);
 	}
 	free(m);

@@ -17,13 +17,15 @@ struct softgpu_program {
 	unsigned int count;
 	uint64_t bytes; /* of text, which the parts keep */
 	unsigned int max_registers; /* of a thread; 0: no bound */
-	bool has_bank; /* made from machine code: its constants are at offsets of one bank */
+	struct softgpu_machine_code *code; /* the only part is its outline: constants are at offsets of one bank; or NULL */
 	struct ptx_module *part[SOFTGPU_IMAGE_TEXTS];
 };
 
 /* No lock needed. */
 CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program);
 void softgpu_program_free(struct softgpu_program *program);
+/* More text of the program. False: others have too much, and the log says so. The bytes count until the program ends. */
+bool softgpu_program_count(struct softgpu_program *program, uint64_t bytes);
 struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name);
 /*
  * Names of kernels from number `first` on, each with its NUL, as many as fit; and how many there are. With the lock held.
@@ -76,7 +78,9 @@ size_t softgpu_module_constants(const struct CUmod_st *module);
 struct CUfunc_st {
 	struct CUmod_st *module;
 	struct vcuda_list node; /* in the module */
-	struct ptx_kernel *kernel;
+	struct ptx_kernel *named;   /* in the program */
+	struct ptx_kernel *kernel;  /* the same, or the one that was made from machine code */
+	struct softgpu_lifted *lifted; /* has that; NULL: there is none */
 	const struct ptx_kernel_info *info;
 	unsigned int registers;            /* of a thread, within all bounds */
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */

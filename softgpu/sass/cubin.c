@@ -13,6 +13,9 @@
 #define INSTRUCTION_BYTES 16
 #define MAX_CONSTANT_BYTES (64u << 10)
 #define MAX_SHARED_BYTES (1u << 20)
+/* From this architecture on the system has so many bytes of a block's shared memory. */
+#define RESERVED_SHARED_FROM 90
+#define RESERVED_SHARED_BYTES 1024
 
 /* A cubin that is being read. `by_section` has the function of each section's code, or NULL. */
 struct reader {
@@ -82,6 +85,8 @@ static bool take_shared(struct reader *r, const struct sass_section *s, struct s
 	if (s->bytes > MAX_SHARED_BYTES)
 		return sass_file_fail(r->file, "`%s` has more than %u KiB", s->name, MAX_SHARED_BYTES >> 10);
 	f->shared_bytes = (uint32_t)s->bytes;
+	if (r->file->architecture >= RESERVED_SHARED_FROM && s->bytes >= RESERVED_SHARED_BYTES)
+		f->shared_base = RESERVED_SHARED_BYTES;
 	return true;
 }
 

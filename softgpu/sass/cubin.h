@@ -56,7 +56,8 @@ struct sass_function {
 	struct sass_param *params; /* in order of ordinals and offsets */
 	uint32_t frame_bytes;      /* local memory of a thread, with all callees */
 	uint32_t stack_bytes, return_stack_bytes; /* parts of that, as the compiler says */
-	uint32_t shared_bytes;
+	/* From sm_90 on the bytes of shared memory begin with some that the system has: the kernel's are behind these. */
+	uint32_t shared_bytes, shared_base;
 	uint32_t registers, max_threads[3], required_threads[3], cluster[3]; /* 0: not said */
 	const uint8_t *constant2; /* NULL: none */
 	uint32_t constant2_bytes;

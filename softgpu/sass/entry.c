@@ -42,7 +42,7 @@ void sass_entry_add_refused(struct sass_text *text, const struct sass_function *
 	size_t n = 0;
 
 	/* nothing that would end the string in PTX */
-	for (; name[n] && n < sizeof(clean) - 1; n++)
+	for (; n < sizeof(clean) - 1 && name[n]; n++)
 		clean[n] = name[n] == '"' || name[n] == '\\' || (unsigned char)name[n] < ' ' ? '\'' : name[n];
 	clean[n] = 0;
 	sass_entry_add_head(text, f);

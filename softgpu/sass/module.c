@@ -7,6 +7,7 @@
 
 #include "sass/entry.h"
 #include "sass/lift.h"
+#include "sass/sass.h"
 #include "sass/text.h"
 #include "sass/variable.h"
 
@@ -46,30 +47,38 @@ static uint64_t blocks_of_cluster(const struct sass_function *f)
 	return blocks;
 }
 
-static void add_kernel(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f)
+static bool lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, char *error,
+		 size_t room)
 {
-	size_t before = text->length;
-	char name[200];
-
-	if (blocks_of_cluster(f) > 1)
-		snprintf(name, sizeof(name), "clusters of more than one block");
-	else if (sass_lift(c, f, text, name, sizeof(name)))
-		return;
-	sass_text_cut(text, before);
-	sass_entry_add_refused(text, f, name);
+	if (blocks_of_cluster(f) <= 1)
+		return sass_lift(c, f, text, error, room);
+	snprintf(error, room, "clusters of more than one block");
+	return false;
 }
 
-char *sass_module_text(const struct sass_cubin *c, size_t *length, char *error, size_t room)
+static void add_kernel(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, bool outline)
 {
+	char error[200] = "machine code that was not translated";
+	size_t before = text->length;
+
+	if (!outline && lift(text, c, f, error, sizeof(error)))
+		return;
+	sass_text_cut(text, before);
+	sass_entry_add_refused(text, f, error);
+}
+
+char *sass_module_text(const struct sass_cubin *c, const char *kernel, size_t *length, char *error, size_t room)
+{
+	bool outline = kernel && !strcmp(kernel, VCUDA_SASS_OUTLINE), good;
 	struct sass_text text = {0};
-	bool good;
 
 	sass_text_add(&text, ".version " VERSION "\n.target sm_%u\n.address_size 64\n", c->architecture);
 	declare_functions(&text, c);
-	good = sass_variables_add(&text, c, error, room);
+	good = sass_variables_add(&text, c, !kernel || outline, error, room);
 	for (uint32_t n = 0; n < c->function_count && good && !text.failed; n++)
-		if (c->functions[n].kernel && sass_is_name(c->functions[n].name))
-			add_kernel(&text, c, &c->functions[n]);
+		if (c->functions[n].kernel && sass_is_name(c->functions[n].name) &&
+		    (!kernel || outline || !strcmp(kernel, c->functions[n].name)))
+			add_kernel(&text, c, &c->functions[n], outline);
 	if (good && text.failed)
 		snprintf(error, room, "the text for the machine code needs more than %zu MiB, or there is no memory",
 			 SASS_TEXT_BYTES >> 20);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PTX text of a whole cubin. */
+/* The PTX text of a cubin, or of a part of it. */
 #ifndef VCUDA_SASS_MODULE_H
 #define VCUDA_SASS_MODULE_H
 
 #include "sass/cubin.h"
 
 /*
- * The text, which ends with a NUL and is freed by the caller. It has all variables, in the order of the cubin, so that
+ * The text of what `kernel` says (sass.h), which ends with a NUL and is freed by the caller. It has all variables, in the order of the cubin, so that
  * constants that are placed one behind the other have the offsets of constant bank 3. A kernel that cannot be expressed
  * in PTX is in the text, and its launch fails. NULL: `error`, of `room` bytes, says why.
  */
-char *sass_module_text(const struct sass_cubin *cubin, size_t *length, char *error, size_t room);
+char *sass_module_text(const struct sass_cubin *cubin, const char *kernel, size_t *length, char *error, size_t room);
 
 #endif

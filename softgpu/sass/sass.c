@@ -17,8 +17,8 @@ static int refuse(const struct sass_cubin *c, char *error, size_t room)
 	return -ENOTSUP;
 }
 
-__attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, char **text,
-							     size_t *length, char *error, size_t room)
+__attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, const char *kernel,
+							     char **text, size_t *length, char *error, size_t room)
 {
 	struct sass_cubin *c = sass_cubin_open(cubin, bytes, error, room);
 	int result = 0;
@@ -28,7 +28,7 @@ __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, 
 	if (c->specific || !c->linked || !vcuda_sass_takes(c->architecture)) {
 		result = refuse(c, error, room);
 	} else {
-		*text = sass_module_text(c, length, error, room);
+		*text = sass_module_text(c, kernel, length, error, room);
 		result = *text ? 0 : -ENOTSUP;
 	}
 	sass_cubin_close(c);

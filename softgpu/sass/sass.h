@@ -12,12 +12,17 @@
 #define VCUDA_SASS_LIBRARY "libvcuda-sass.so"
 #define VCUDA_SASS_FUNCTION "vcuda_sass_to_ptx"
 
+/* In the place of a kernel's name: a text without code, in which each kernel is refused. */
+#define VCUDA_SASS_OUTLINE ""
+
 /*
- * The text, which ends with a NUL and is freed with free(). 0; -ENOTSUP: code for this architecture is not taken; -EINVAL:
+ * The text of a cubin, which ends with a NUL and is freed with free(). `kernel`: NULL: all of the cubin;
+ * VCUDA_SASS_OUTLINE: variables with their values, and kernels without their code; else one kernel, and variables without
+ * values. Variables are the same in each, in the same order, and a kernel may need more behind these. 0; -ENOTSUP: code for this architecture is not taken; -EINVAL:
  * the cubin is malformed; -ENOMEM. `error`, of `room` bytes, says why. Thread-safe.
  */
-typedef int vcuda_sass_to_ptx_function(const void *cubin, size_t bytes, char **text, size_t *length, char *error,
-				       size_t room);
+typedef int vcuda_sass_to_ptx_function(const void *cubin, size_t bytes, const char *kernel, char **text, size_t *length,
+				       char *error, size_t room);
 vcuda_sass_to_ptx_function vcuda_sass_to_ptx;
 
 /* Whether code for sm_N is taken. Code for exactly one architecture, such as sm_90a, is not. */

@@ -15,6 +15,7 @@ enum { ADDRESS_64 = 2, GENERIC_64 = 4 };
 struct writer {
 	struct sass_text *text;
 	const struct sass_cubin *cubin;
+	bool values;
 	char *error;
 	size_t room;
 };
@@ -123,7 +124,7 @@ static bool add_value(struct writer *w, const struct sass_variable *v)
 	uint64_t used = used_bytes(v, element);
 	uint32_t relocation = 0;
 
-	if (!used)
+	if (!used || !w->values)
 		return true;
 	sass_text_put(w->text, " = {");
 	for (uint64_t at = 0; at < used; at += element) {
@@ -176,9 +177,9 @@ static void declare_undefined(struct writer *w)
 	}
 }
 
-bool sass_variables_add(struct sass_text *text, const struct sass_cubin *c, char *error, size_t room)
+bool sass_variables_add(struct sass_text *text, const struct sass_cubin *c, bool values, char *error, size_t room)
 {
-	struct writer w = {.text = text, .cubin = c, .error = error, .room = room};
+	struct writer w = {.text = text, .cubin = c, .values = values, .error = error, .room = room};
 	bool *is_declared = calloc(c->variable_count + 1u, sizeof(*is_declared));
 	bool good = true;
 
@@ -187,7 +188,8 @@ bool sass_variables_add(struct sass_text *text, const struct sass_cubin *c, char
 		return true;
 	}
 	declare_undefined(&w);
-	declare(&w, is_declared);
+	if (values)
+		declare(&w, is_declared);
 	for (uint32_t n = 0; n < c->variable_count && good && !text->failed; n++)
 		good = add_variable(&w, &c->variables[n], is_declared[n]);
 	free(is_declared);

@@ -6,7 +6,10 @@
 #include "sass/cubin.h"
 #include "sass/text.h"
 
-/* Adds all variables, and declarations of those that other modules have. False: `error` says why. */
-bool sass_variables_add(struct sass_text *text, const struct sass_cubin *cubin, char *error, size_t room);
+/*
+ * Adds all variables, with their values or without, and declarations of those that other modules have. False: `error`
+ * says why.
+ */
+bool sass_variables_add(struct sass_text *text, const struct sass_cubin *cubin, bool values, char *error, size_t room);
 
 #endif

@@ -71,7 +71,7 @@ static void check_text(const struct sass_cubin *c)
 	char error[300] = "", *text;
 	size_t length;
 
-	text = sass_module_text(c, &length, error, sizeof(error));
+	text = sass_module_text(c, NULL, &length, error, sizeof(error));
 	if (text ? strlen(text) != length : !*error)
 		abort();
 	free(text);

@@ -285,7 +285,8 @@ static void check_params(const struct sass_cubin *c, unsigned int architecture)
 	assert_true(f->params[1].offset == 16 && f->params[1].bytes == 32);
 	assert_true(f->params[2].offset == 48 && f->params[2].bytes == 8);
 	assert_int_equal(f->param_bytes, 56);
-	assert_true(f->shared_bytes >= 132 && f->shared_bytes < 2048);
+	assert_int_equal(f->shared_base, architecture >= 90 ? 1024 : 0);
+	assert_true(f->shared_bytes - f->shared_base >= 132 && f->shared_bytes - f->shared_base < 256);
 	assert_true(f->max_threads[0] == 128 && f->max_threads[1] == 2 && f->max_threads[2] == 1);
 	f = kernel(c, "variables");
 	assert_int_equal(f->required_threads[0], 32);

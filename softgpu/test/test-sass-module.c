@@ -31,6 +31,7 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 
 /* The text of a sample; NULL: an error, which is in `why`. */
 static char why[300];
+static const char *part; /* the kernel, or what sass.h says; NULL: all */
 static int result;
 
 static char *text_of(const struct sass_sample *s)
@@ -38,16 +39,16 @@ static char *text_of(const struct sass_sample *s)
 	char *text = NULL;
 	size_t length = 0;
 
-	result = vcuda_sass_to_ptx(s, sizeof(*s), &text, &length, why, sizeof(why));
+	result = vcuda_sass_to_ptx(s, sizeof(*s), part, &text, &length, why, sizeof(why));
 	if (!result)
 		assert_int_equal(strlen(text), length);
 	return result ? NULL : text;
 }
 
-static void has(const char *text, const char *part)
+static void has(const char *text, const char *expected)
 {
-	if (!strstr(text, part))
-		fail_msg("`%s` is not in the text:\n%s", part, text);
+	if (!strstr(text, expected))
+		fail_msg("`%s` is not in the text:\n%s", expected, text);
 }
 
 static void whole_text(void **state)
@@ -69,6 +70,37 @@ static void whole_text(void **state)
 		      ".visible .entry k(\n\t.param .align 16 .b8 param_0[4],\n\t.param .align 8 .b8 param_1[8])\n"
 		      ".maxntid 128, 2, 1\n.maxnreg 24\n{\nret;\n}\n");
 	free(text);
+}
+
+/* The outline has the values, and a kernel alone the code: their variables are the same, in the same order. */
+static void parts(void **state)
+{
+	struct sass_sample s = sass_sample();
+	char *text;
+
+	(void)state;
+	part = VCUDA_SASS_OUTLINE;
+	text = text_of(&s);
+	has(text, ".visible .global .align 8 .u32 counter[1] = {7};\n");
+	has(text, ".maxnreg 24\n{\n.pragma \"vcuda_unsupported machine code that was not translated\";\nret;\n}\n");
+	free(text);
+	part = "k";
+	text = text_of(&s);
+	has(text, ".const .align 8 .u32 vcuda_gap_8_0[2];\n"
+		  ".visible .const .align 8 .u32 table[5];\n"
+		  ".const .align 4 .u32 vcuda_gap_8_28[1];\n"
+		  ".visible .global .align 8 .u32 counter[1];\n"
+		  ".visible .global .align 8 .u64 pointer[1];\n"
+		  ".visible .global .align 8 .u32 room[100];\n"
+		  ".visible .entry k(");
+	has(text, ".maxnreg 24\n{\nret;\n}\n");
+	free(text);
+	part = "other";
+	text = text_of(&s);
+	has(text, "room[100]");
+	assert_null(strstr(text, ".entry"));
+	free(text);
+	part = NULL;
 }
 
 /* Nothing of what the lifter began is left, and its words cannot end the string that they are in. */
@@ -180,8 +212,9 @@ static void refused_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_text),     cmocka_unit_test(refused_kernel), cmocka_unit_test(clusters),
-		cmocka_unit_test(initial_values), cmocka_unit_test(refused_values), cmocka_unit_test(refused_files),
+		cmocka_unit_test(parts),         cmocka_unit_test(whole_text),     cmocka_unit_test(refused_kernel),
+		cmocka_unit_test(clusters),      cmocka_unit_test(initial_values), cmocka_unit_test(refused_values),
+		cmocka_unit_test(refused_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of machine code. Each is a PTX module of its own, made when a program first asks for the kernel, with the
+ * variables of the program's module. With the lock held.
+ */
+#ifndef VCUDA_CPU_LIFTED_H
+#define VCUDA_CPU_LIFTED_H
+
+#include "module/module.h"
+
+struct softgpu_lifted;
+
+/* Translates the kernel of that name. *kernel is as long there as the result. Else an error, with a line in the log. */
+CUresult softgpu_lifted_make(struct CUmod_st *module, const char *name, struct softgpu_lifted **lifted,
+			     struct ptx_kernel **kernel);
+
+/* No launch of the kernel is left. NULL: nothing. */
+void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *lifted);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A libvcuda-sass.so whose texts do not come of machine code: test-backend-cpu-lifted.c says what each is for. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softgpu/sass/sass.h"
+
+#define HEAD ".version 9.0\n.target sm_80\n.address_size 64\n"
+#define VARIABLES(first, second)                                                                                       \
+	".visible .const .align 4 .u32 numbers[2]" first ";\n.visible .global .align 4 .u32 counter[1]" second ";\n"
+#define REFUSED(name) ".visible .entry " name "(.param .u64 p) { .pragma \"vcuda_unsupported its code\"; ret; }\n"
+/* Stores a register that `code` gives a value. */
+#define KERNEL(name, code)                                                                                             \
+	".visible .entry " name "(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %l<4>;\nld.param.u64 %l1, [p];\n" code \
+	"\nst.global.u32 [%l1], %r1;\nret;\n}\n"
+
+static const struct {
+	const char *kernel, *text;
+} texts[] = {
+	{VCUDA_SASS_OUTLINE, HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid")
+				     REFUSED("different") REFUSED("missing")},
+	{"shared", HEAD VARIABLES("", "") KERNEL("shared", "atom.global.add.u32 %r1, [counter], 1;\n"
+							   "ld.const.u32 %r2, [numbers+4];\nadd.u32 %r1, %r1, %r2;")},
+	{"own", HEAD VARIABLES("", "") ".const .align 8 .u64 table[2] = {generic(counter), 5};\n" KERNEL(
+			"own", "ld.const.u64 %l2, [table];\nld.u32 %r1, [%l2];\n"
+			       "ld.const.u32 %r2, [table+8];\nadd.u32 %r1, %r1, %r2;")},
+	{"invalid", HEAD VARIABLES("", "") KERNEL("invalid", "add.u32 %r1, %r2;")},
+	{"different", HEAD ".visible .global .align 4 .u32 counter[1];\n" KERNEL("different", "mov.u32 %r1, 1;")},
+	{"missing", HEAD VARIABLES("", "")},
+};
+
+__attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, const char *kernel,
+							     char **text, size_t *length, char *error, size_t room)
+{
+	(void)cubin;
+	for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]) && bytes; n++) {
+		if (strcmp(texts[n].kernel, kernel))
+			continue;
+		*text = strdup(texts[n].text);
+		*length = strlen(texts[n].text);
+		return *text ? 0 : -ENOMEM;
+	}
+	snprintf(error, room, "no text for `%s`", kernel);
+	return -EINVAL;
+}
