@@ -29,7 +29,7 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 	if (offset < SHARED_BASE)
 		return compute32(l, "mov.u32", "%s", shape[offset / 4]);
 	if (offset == STACK_TOP)
-		return value_of("%u", l->function->frame_bytes);
+		return value_of("%u", frame_of(l));
 	if (offset == descriptor || offset == descriptor + 4)
 		return value_of("0");
 	if (offset >= STACK_TOP) {
@@ -119,6 +119,10 @@ static struct value address_bank(struct lift *l, uint32_t offset)
 		refuse(l, " with constant c[4][%#x], which is no address", offset);
 		return value_of("0");
 	}
+	if (r->symbol_section && sass_function_in(l->cubin, r->symbol_section))
+		return value_of("0x%llx",
+				(unsigned long long)(sass_function_address(r->symbol_section, r->symbol_value) +
+						     (uint64_t)r->addend));
 	if (r->is_function || (!r->symbol_section && !sass_variable_at(l->cubin, r->symbol_section, r->symbol_value)))
 		return value_of("0x%x", SASS_EXTERNAL_BASE + offset);
 	return variable_address(l, r);

@@ -60,29 +60,14 @@ bool lift_exit(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-bool lift_call(struct lift *l, const struct sass_instr *i)
+/* Jumps to that of the marked instructions whose offset, less `base`, is in the register; traps if it is another one.
+ */
+static void jump_to_one_of(struct lift *l, struct value p, struct value address, const bool *marked, int64_t base)
 {
-	uint32_t target;
-
-	if (!jump_target(l, i, &target))
-		return false;
-	jump_if(l, condition(l, i), target);
-	return true;
-}
-
-/* A return address is the offset in the function: one of those behind calls. */
-bool lift_ret(struct lift *l, const struct sass_instr *i)
-{
-	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
-	int64_t words = i->field[SASS_F_TARGET], base;
-
-	if (l->cubin->architecture >= 90)
-		words = words * 256 + i->field[SASS_F_NEAR];
-	base = i->field[SASS_F_ABSOLUTE] ? words * 4 : (int64_t)i->address + SASS_BYTES + words * 4;
 	for (uint32_t n = 0; n < l->function->bytes / SASS_BYTES; n++) {
 		struct value is;
 
-		if (!l->returned[n])
+		if (!marked[n])
 			continue;
 		is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", address.text,
 				       (uint32_t)((int64_t)n * SASS_BYTES - base));
@@ -90,6 +75,42 @@ bool lift_ret(struct lift *l, const struct sass_instr *i)
 	}
 	if (is_text(p, "%pt"))
 		emit(l, "trap");
+	else
+		emit(l, "@%s trap", p.text);
+}
+
+/* The offset that the instruction has. */
+static int64_t base_of(const struct lift *l, const struct sass_instr *i)
+{
+	int64_t words = i->field[SASS_F_TARGET];
+
+	if (l->cubin->architecture >= 90)
+		words = words * 256 + i->field[SASS_F_NEAR];
+	return (i->field[SASS_F_ABSOLUTE] ? 0 : (int64_t)i->address + SASS_BYTES) + words * 4;
+}
+
+/* With a register it is one of the functions whose address is taken. */
+bool lift_call(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i);
+	uint32_t target;
+
+	if (i->a.kind) {
+		jump_to_one_of(l, p, in_register(l, source_bits(l, &i->a)), l->taken, base_of(l, i));
+		return true;
+	}
+	if (!jump_target(l, i, &target))
+		return false;
+	jump_if(l, p, target);
+	return true;
+}
+
+/* A return address is the offset of an instruction behind a call. */
+bool lift_ret(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
+
+	jump_to_one_of(l, p, address, l->returned, base_of(l, i));
 	return true;
 }
 
@@ -97,22 +118,8 @@ bool lift_ret(struct lift *l, const struct sass_instr *i)
 bool lift_brx(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
-	int64_t words = i->field[SASS_F_TARGET], base;
 
-	if (l->cubin->architecture >= 90)
-		words = words * 256 + i->field[SASS_F_NEAR];
-	base = (int64_t)i->address + SASS_BYTES + words * 4;
-	for (uint32_t n = 0; n < l->function->bytes / SASS_BYTES; n++) {
-		struct value is;
-
-		if (!l->target[n])
-			continue;
-		is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", address.text,
-				       (uint32_t)((int64_t)n * SASS_BYTES - base));
-		jump_if(l, combine(l, 0, is, p), n * SASS_BYTES);
-	}
-	if (is_text(p, "%pt"))
-		emit(l, "trap");
+	jump_to_one_of(l, p, address, l->table, base_of(l, i));
 	return true;
 }
 

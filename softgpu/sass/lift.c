@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sass/cubin-file.h"
 #include "sass/entry.h"
 #include "sass/lifting.h"
 
@@ -60,7 +61,22 @@ static void note_tables(struct lift *l)
 
 		memcpy(&offset, l->function->constant2 + at, sizeof(offset));
 		if (offset < l->function->bytes && offset % SASS_BYTES == 0)
-			l->target[offset / SASS_BYTES] = true;
+			l->target[offset / SASS_BYTES] = l->table[offset / SASS_BYTES] = true;
+	}
+}
+
+/* The functions in the section: variables have their offsets as addresses. */
+static void note_functions(struct lift *l)
+{
+	const struct sass_file *file = l->cubin->file;
+
+	for (uint32_t n = 0; n < file->symbol_count; n++) {
+		const struct sass_symbol *s = &file->symbols[n];
+
+		if (s->type != STT_FUNC || s->section != l->function->section || s->value >= l->function->bytes ||
+		    s->value % SASS_BYTES)
+			continue;
+		l->target[s->value / SASS_BYTES] = l->taken[s->value / SASS_BYTES] = true;
 	}
 }
 
@@ -68,17 +84,20 @@ static bool find_targets(struct lift *l, uint32_t count)
 {
 	struct sass_instr i;
 	uint32_t target;
-	bool tables = false;
+	bool tables = false, functions = false;
 
 	for (uint32_t n = 0; n < count; n++) {
 		if (!decode(l, n, &i))
 			return false;
-		if (is_jump(&i) && target_of(l, &i, &target))
+		if (is_jump(&i) && !(i.form->function == SASS_LIFT_CALL && i.a.kind) && target_of(l, &i, &target))
 			l->target[target / SASS_BYTES] = true;
 		if ((i.form->function == SASS_LIFT_CALL || i.form->function == SASS_LIFT_CALL_ABS) && n + 1 < count)
-			l->target[n + 1] = l->returned[n + 1] = true;
+			l->target[n + 1] = l->returned[n + 1] = l->calls = true;
 		tables |= i.form->function == SASS_LIFT_BRX;
+		functions |= i.form->function == SASS_LIFT_CALL && i.a.kind;
 	}
+	if (functions)
+		note_functions(l);
 	if (tables)
 		note_tables(l);
 	return true;
@@ -163,9 +182,18 @@ static void declare_registers(const struct lift *l, struct sass_text *out)
 	sass_text_put(out, "\t.reg .pred %pt, %pf;\n\tsetp.eq.u32 %pt, 0, 0;\n\tsetp.ne.u32 %pf, 0, 0;\n");
 }
 
+/* Local memory of a thread. The compiler does not know how deep functions recur: calls get what CUDA gives by default.
+ */
+#define CALL_BYTES 1024
+
+uint32_t frame_of(const struct lift *l)
+{
+	return ((l->function->frame_bytes + 15) & ~15u) + (l->calls ? CALL_BYTES : 0);
+}
+
 static void declare_windows(const struct lift *l, struct sass_text *out)
 {
-	uint32_t frame = (l->function->frame_bytes + 15) & ~15u;
+	uint32_t frame = frame_of(l);
 
 	if (l->uses_result)
 		sass_text_put(out, "\t.reg .b32 %result;\n\t.reg .pred %resultp;\n");
@@ -232,16 +260,17 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 	l->function = function;
 	l->error = error;
 	l->room = room;
-	l->target = calloc(count + 1, sizeof(*l->target));
-	l->returned = calloc(count + 1, sizeof(*l->returned));
-	if (l->target && l->returned)
+	l->target = calloc(4, count + 1);
+	l->returned = l->target + count + 1;
+	l->taken = l->returned + count + 1;
+	l->table = l->taken + count + 1;
+	if (l->target)
 		done = find_targets(l, count) && lift_all(l, count);
 	else
 		snprintf(error, room, "there is no memory");
 	if (done && !l->body.failed)
 		write_entry(l, out);
 	free(l->target);
-	free(l->returned);
 	free(l->body.data);
 	done = done && !l->body.failed;
 	free(l);

@@ -44,9 +44,10 @@ struct lift {
 		struct value value;
 	} pending[2];
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
+	bool calls;
 	struct value members; /* of the warp's next common operation, as WARPSYNC says; empty: those that are active */
-	bool *target;         /* by instruction: a jump leads there */
-	bool *returned;       /* by instruction: a call comes back there */
+	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
+	bool *target, *returned, *taken, *table;
 	unsigned int labels;
 	char *error;
 	size_t room;
@@ -121,6 +122,7 @@ bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_
 /* ---- lift.c ---- */
 /* Where an instruction jumps or calls: the offset in the function. */
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
+uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 
 /* ---- lift-integer.c ---- */
 /* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
