@@ -9,7 +9,7 @@ static const char *const operations[] = {"add", "min", "max", "inc", "dec", "and
 enum { OPERATION_ADD = 0, OPERATION_AND = 5, OPERATION_EXCH = 8, OPERATION_COUNT };
 
 /* Types: U32, S32, U64, F32, F16x2, S64, F64. */
-enum { TYPE_U32, TYPE_S32, TYPE_U64, TYPE_F32, TYPE_F16X2, TYPE_S64, TYPE_F64, TYPE_COUNT };
+enum { TYPE_U32, TYPE_S32, TYPE_U64, TYPE_F32, TYPE_F16X2, TYPE_S64, TYPE_F64, TYPE_BF16X2, TYPE_COUNT };
 
 static bool is_wide(int64_t type)
 {
@@ -19,7 +19,7 @@ static bool is_wide(int64_t type)
 /* PTX's suffix. NULL: not such an operation. */
 static const char *suffix_of(int64_t operation, int64_t type)
 {
-	static const char *const types[] = {"u32", "s32", "u64", "f32", "noftz.f16x2", "s64", "f64"};
+	static const char *const types[] = {"u32", "s32", "u64", "f32", "noftz.f16x2", "s64", "f64", "noftz.bf16x2"};
 
 	if (operation >= OPERATION_COUNT || type >= TYPE_COUNT)
 		return NULL;
@@ -135,4 +135,50 @@ bool lift_red(struct lift *l, const struct sass_instr *i)
 	emit_guarded(l, "red%s.global.%s.%s [%s+%lld], %s", order, operations[operation], suffix, address.text,
 		     (long long)i->field[SASS_F_OFFSET], data.text);
 	return true;
+}
+
+/* Adds the number of the lanes: each one adds 1. */
+bool lift_atoms_popc(struct lift *l, const struct sass_instr *i)
+{
+	struct value address = shared_address(l, i, &i->a);
+
+	if (i->d != SASS_RZ)
+		return refuse(l, " with a result");
+	emit_guarded(l, "red.relaxed.cta.shared.add.u32 [%s+%lld], 1", address.text,
+		     (long long)i->field[SASS_F_OFFSET]);
+	return true;
+}
+
+/* The types of floating point atomics of sm_90. */
+static int64_t type_of_float(int64_t type)
+{
+	switch (type) {
+	case 0:
+		return TYPE_F16X2;
+	case 3:
+		return TYPE_BF16X2;
+	case 9:
+	case 12:
+		return TYPE_F32;
+	case 15:
+		return TYPE_F64;
+	default:
+		return TYPE_COUNT;
+	}
+}
+
+bool lift_redf(struct lift *l, const struct sass_instr *i)
+{
+	struct sass_instr plain = *i;
+
+	plain.field[SASS_F_TYPE] = type_of_float(i->field[SASS_F_FTYPE]);
+	return lift_red(l, &plain);
+}
+
+bool lift_atomgf(struct lift *l, const struct sass_instr *i)
+{
+	struct sass_instr plain = *i;
+
+	plain.field[SASS_F_TYPE] = type_of_float(i->field[SASS_F_FTYPE]);
+	return lift_atomg(l, &plain);
 }

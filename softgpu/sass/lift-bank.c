@@ -10,14 +10,33 @@
 
 /* Bank 0 below the parameters. The driver writes it for each launch. */
 enum {
-	NTID = 0,
-	NCTAID = 0xc,
 	SHARED_BASE = 0x18,
 	LOCAL_BASE = 0x20,
 	STACK_TOP = 0x28,
+	DYNAMIC_SHARED = 0x2c,
+	CONSTANT_BASE = 0x50,
+	RESERVED_SHARED = 0x114,
 	DESCRIPTOR_80 = 0x118,
 	DESCRIPTOR_90 = 0x208
 };
+
+/* The generic address of bank 3. Without variables it is 0, which is below all addresses. */
+static struct value constant_base(struct lift *l)
+{
+	struct value base = temporary(l, TEMPORARY_64);
+
+	for (uint32_t n = 0; n < l->cubin->variable_count; n++) {
+		const struct sass_variable *v = &l->cubin->variables[n];
+
+		if (v->space != SASS_CONSTANT)
+			continue;
+		emit(l, "mov.u64 %s, %s", base.text, v->name);
+		emit(l, "cvta.const.u64 %s, %s", base.text, base.text);
+		return v->offset ? compute64(l, "sub.u64", "%s, %llu", base.text, (unsigned long long)v->offset) : base;
+	}
+	emit(l, "mov.u64 %s, 0", base.text);
+	return base;
+}
 
 static struct value launch_word(struct lift *l, uint32_t offset)
 {
@@ -30,7 +49,14 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		return compute32(l, "mov.u32", "%s", shape[offset / 4]);
 	if (offset == STACK_TOP)
 		return value_of("%u", frame_of(l));
-	if (offset == descriptor || offset == descriptor + 4)
+	if (offset == DYNAMIC_SHARED)
+		return compute32(l, "mov.u32", "%%dynamic_smem_size");
+	if (offset == CONSTANT_BASE || offset == CONSTANT_BASE + 4) {
+		unpack(l, constant_base(l), &low, &high);
+		return offset % 8 ? high : low;
+	}
+	if (offset == descriptor || offset == descriptor + 4 ||
+	    (offset == RESERVED_SHARED && l->cubin->architecture < 90))
 		return value_of("0");
 	if (offset >= STACK_TOP) {
 		refuse(l, " with constant c[0][%#x]", offset);
@@ -249,14 +275,26 @@ static bool load_kernel_constant(struct lift *l, struct value index, uint32_t of
 	return load(l, "const", type, address, offset, count);
 }
 
-/* The code has loaded the index into its register just before. */
-static bool load_address(struct lift *l, uint32_t offset, unsigned int count)
+/* The index is usually a constant that the code has loaded just before. Else it is compared with all offsets. */
+static bool load_address(struct lift *l, struct value index, uint32_t offset, unsigned int count)
 {
-	uint8_t index = l->i->a.reg;
+	uint8_t reg = l->i->a.reg;
+	struct value result;
 
-	if (count != 2 || (index != SASS_RZ && !l->constants[index].known))
-		return refuse(l, " of an address at an index");
-	write_64(l, l->i->d, address_bank(l, offset + (index == SASS_RZ ? 0 : l->constants[index].number)));
+	if (count != 2)
+		return refuse(l, " of half an address at an index");
+	if (l->i->a.kind != SASS_REGISTER || reg == SASS_RZ || l->constants[reg].known) {
+		write_64(l, l->i->d, address_bank(l, offset + (reg == SASS_RZ ? 0 : l->constants[reg].number)));
+		return true;
+	}
+	result = compute64(l, "mov.u64", "0");
+	for (uint32_t n = 0; n < l->cubin->bank4_count && !l->failed; n++) {
+		uint32_t at = (uint32_t)l->cubin->bank4[n].offset;
+		struct value is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", index.text, at - offset);
+
+		result = compute64(l, "selp.b64", "%s, %s, %s", address_bank(l, at).text, result.text, is.text);
+	}
+	write_64(l, l->i->d, result);
 	return true;
 }
 
@@ -271,7 +309,7 @@ bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_
 	case 3:
 		return load_variable(l, index, offset, type, count);
 	case 4:
-		return load_address(l, offset, count);
+		return load_address(l, index, offset, count);
 	default:
 		return refuse(l, " with constant bank %u", bank);
 	}

@@ -5,9 +5,9 @@
 #include "sass/lifting.h"
 
 /* Sizes are logarithms of bytes. */
-enum { SIZE_8, SIZE_16, SIZE_32, SIZE_64 };
+enum { SIZE_8, SIZE_16, SIZE_32, SIZE_64, SIZE_BF16, SIZE_COUNT };
 
-static const char *const float_types[] = {NULL, "f16", "f32", "f64"};
+static const char *const float_types[] = {NULL, "f16", "f32", "f64", "bf16", NULL, NULL, NULL};
 
 static struct value lower_half(struct lift *l, struct value v)
 {
@@ -32,7 +32,7 @@ static struct value float_source(struct lift *l, const struct sass_operand *o, i
 	if (size == SIZE_32)
 		return source_f32(l, o);
 	v = in_register(l, source_bits(l, o));
-	if (o->half == 1 || o->half == 3)
+	if (o->half)
 		v = compute32(l, "shr.u32", "%s, 16", v.text);
 	if (o->absolute)
 		v = compute32(l, "and.b32", "%s, 0x7fff", v.text);
@@ -62,6 +62,11 @@ static const char *flushing(const struct sass_instr *i)
 	return i->field[SASS_F_FTZ] ? ".ftz" : "";
 }
 
+static bool narrows(int64_t from, int64_t to)
+{
+	return to == SIZE_BF16 || (from != SIZE_BF16 && to < from);
+}
+
 /* A conversion between floating point numbers rounds only where it narrows; PTX has no rounding of wider ones. */
 bool lift_f2f(struct lift *l, const struct sass_instr *i)
 {
@@ -70,12 +75,10 @@ bool lift_f2f(struct lift *l, const struct sass_instr *i)
 	const char *ftz = from == SIZE_32 || to == SIZE_32 ? flushing(i) : "";
 	char operation[40];
 
-	if (!from || !to)
-		return refuse(l, " of 8 bits");
-	if (from == to)
-		return refuse(l, " of equal sizes");
-	snprintf(operation, sizeof(operation), "cvt%s%s.%s.%s", to < from ? roundings[i->field[SASS_F_ROUND]] : "", ftz,
-		 float_types[to], float_types[from]);
+	if (!float_types[from] || !float_types[to] || from == to)
+		return refuse(l, " of two types");
+	snprintf(operation, sizeof(operation), "cvt%s%s.%s.%s",
+		 narrows(from, to) ? roundings[i->field[SASS_F_ROUND]] : "", ftz, float_types[to], float_types[from]);
 	write_float(l, i, operation, float_source(l, &i->b, from), to);
 	return true;
 }
@@ -114,8 +117,8 @@ bool lift_f2i(struct lift *l, const struct sass_instr *i)
 	char operation[40], sign = i->field[SASS_F_SIGNED] ? 's' : 'u';
 	struct value v, half;
 
-	if (!from)
-		return refuse(l, " of 8 bits");
+	if (!float_types[from])
+		return refuse(l, " of a type");
 	snprintf(operation, sizeof(operation), "cvt%s%s.%c%u.%s", integer_roundings[i->field[SASS_F_ROUND]],
 		 from == SIZE_32 ? flushing(i) : "", sign, 8u << to, float_types[from]);
 	v = float_source(l, &i->b, from);
@@ -143,7 +146,7 @@ static struct value integer_source(struct lift *l, const struct sass_instr *i)
 		return source_64(l, &i->b);
 	if (size == SIZE_32)
 		return in_register(l, source_bits(l, &i->b));
-	shift = (unsigned int)i->field[SASS_F_PART] * 8;
+	shift = (unsigned int)i->field[SASS_F_PART] * (size == SIZE_16 ? 16 : 8);
 	return compute32(l, i->field[SASS_F_SIGNED] ? "bfe.s32" : "bfe.u32", "%s, %u, %u",
 			 in_register(l, source_bits(l, &i->b)).text, shift, 8u << size);
 }
@@ -154,10 +157,8 @@ bool lift_i2f(struct lift *l, const struct sass_instr *i)
 	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
 	char operation[40];
 
-	if (!to)
-		return refuse(l, " to 8 bits");
-	if (from == SIZE_16 && i->field[SASS_F_PART] == 1)
-		return refuse(l, " of a part");
+	if (!float_types[to])
+		return refuse(l, " to a type");
 	snprintf(operation, sizeof(operation), "cvt%s.%s.%c%u", roundings[i->field[SASS_F_ROUND]], float_types[to],
 		 i->field[SASS_F_SIGNED] ? 's' : 'u', from == SIZE_64 ? 64u : 32u);
 	write_float(l, i, operation, integer_source(l, i), to);
@@ -169,8 +170,8 @@ bool lift_frnd(struct lift *l, const struct sass_instr *i)
 	int64_t from = i->field[SASS_F_FROM], to = i->field[SASS_F_TO];
 	char operation[40];
 
-	if (!from || from != to)
-		return refuse(l, " of two sizes");
+	if (!float_types[from] || from != to)
+		return refuse(l, " of two types");
 	snprintf(operation, sizeof(operation), "cvt%s%s.%s.%s", integer_roundings[i->field[SASS_F_ROUND]],
 		 from == SIZE_32 ? flushing(i) : "", float_types[to], float_types[from]);
 	write_float(l, i, operation, float_source(l, &i->b, from), to);

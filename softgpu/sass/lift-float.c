@@ -151,6 +151,30 @@ static void approximate_upper(struct lift *l, const struct sass_instr *i, const 
 	write_32(l, i->d, high);
 }
 
+/* A half of a register. Before sm_90 the bit of bf16 means f16. */
+static bool approximate_half(struct lift *l, const struct sass_instr *i)
+{
+	const char *type = i->field[SASS_F_BF16] && l->cubin->architecture >= 90 ? "bf16" : "f16";
+	int64_t function = i->field[SASS_F_FUNCTION];
+	struct value v, in = temporary(l, TEMPORARY_16), out = temporary(l, TEMPORARY_16),
+			rest = temporary(l, TEMPORARY_16);
+
+	if (function != MUFU_EX2 && function != MUFU_TANH)
+		return refuse(l, " of function %u of halves", (unsigned int)function);
+	v = in_register(l, source_bits(l, &i->b));
+	if (i->b.half == 1)
+		v = compute32(l, "shr.u32", "%s, 16", v.text);
+	if (i->b.absolute)
+		v = compute32(l, "and.b32", "%s, 0x7fff", v.text);
+	if (i->b.negate)
+		v = compute32(l, "xor.b32", "%s, 0x8000", v.text);
+	emit(l, "mov.b32 {%s, %s}, %s", in.text, rest.text, v.text);
+	emit(l, "%s.approx.%s%s %s, %s", function == MUFU_EX2 ? "ex2" : "tanh",
+	     function == MUFU_EX2 && type[0] == 'b' ? "ftz." : "", type, out.text, in.text);
+	write_32(l, i->d, compute32(l, "cvt.u32.u16", "%s", out.text));
+	return true;
+}
+
 bool lift_mufu(struct lift *l, const struct sass_instr *i)
 {
 	static const char *const names[] = {"cos.approx.ftz.f32",
@@ -166,7 +190,9 @@ bool lift_mufu(struct lift *l, const struct sass_instr *i)
 	int64_t function = i->field[SASS_F_FUNCTION];
 	struct value v;
 
-	if (i->field[SASS_F_HALF] || function >= MUFU_COUNT)
+	if (i->field[SASS_F_F16] || i->field[SASS_F_BF16])
+		return approximate_half(l, i);
+	if (function >= MUFU_COUNT)
 		return refuse(l, " of function %u", (unsigned int)function);
 	if (function == MUFU_RCP64H || function == MUFU_RSQ64H) {
 		approximate_upper(l, i, function == MUFU_RCP64H ? "rcp.approx.ftz.f64" : "rsqrt.approx.ftz.f64");

@@ -198,6 +198,16 @@ bool lift_lea(struct lift *l, const struct sass_instr *i)
 		write_32(l, i->d, add(l, a, source_integer(l, &i->b)));
 		return true;
 	}
+	/* the carry of a difference is that of the complement and 1 */
+	if (i->a.negate && carries && !i->field[SASS_F_HIGH]) {
+		a = compute32(l, "not.b32", "%s", shifted(l, i).text);
+		wide = add_64(l, compute64(l, "cvt.u64.u32", "%s", a.text), widened(l, &i->b));
+		unpack(l, add_64(l, wide, value_of("1")), &low, &high);
+		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0],
+				compute_predicate(l, "setp.ne.u32", "%s, 0", high.text));
+		write_32(l, i->d, low);
+		return true;
+	}
 	if (i->a.negate && carries)
 		return refuse(l, " with a sign and a carry");
 	wide = add_64(l, compute64(l, "cvt.u64.u32", "%s", a.text), widened(l, &i->b));
@@ -350,5 +360,25 @@ bool lift_i2i(struct lift *l, const struct sass_instr *i)
 	struct value v = clamp(l, in_register(l, source_bits(l, &i->b)), is_signed(i), i->field[SASS_F_WIDE]);
 
 	write_32(l, i->d, compute32(l, "and.b32", "%s, %s", v.text, i->field[SASS_F_WIDE] ? "0xffff" : "0xff"));
+	return true;
+}
+
+/* Two signed numbers, clamped to a smaller type, below the lower bits of c. */
+bool lift_i2ip(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const sizes[] = {"8", "16", "2", "4"};
+	unsigned int size = (unsigned int)i->field[SASS_F_SIZE];
+	struct value a = in_register(l, source_bits(l, &i->a)), b = in_register(l, source_bits(l, &i->b)),
+		     c = source_bits(l, &i->c);
+	char operation[40];
+
+	if (size == 1 && !is_text(c, "0"))
+		return refuse(l, " with a third number");
+	snprintf(operation, sizeof(operation), "cvt.pack.sat.%c%s.s32%s", is_signed(i) ? 's' : 'u', sizes[size],
+		 size == 1 ? "" : ".b32");
+	if (size == 1)
+		write_32(l, i->d, compute32(l, operation, "%s, %s", a.text, b.text));
+	else
+		write_32(l, i->d, compute32(l, operation, "%s, %s, %s", a.text, b.text, in_register(l, c).text));
 	return true;
 }

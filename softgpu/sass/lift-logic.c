@@ -35,8 +35,7 @@ static struct value look_up(struct lift *l, unsigned int table, struct value ind
 	return compute_predicate(l, "setp.ne.u32", "%s, 0", compute32(l, "and.b32", "%s, 1", v.text).text);
 }
 
-static void write_tables(struct lift *l, const struct sass_instr *i, const struct value p[3], unsigned int first,
-			 unsigned int second)
+static struct value index_of(struct lift *l, const struct value p[3])
 {
 	struct value index = value_of("0");
 
@@ -45,6 +44,14 @@ static void write_tables(struct lift *l, const struct sass_instr *i, const struc
 
 		index = n ? compute32(l, "or.b32", "%s, %s", index.text, bit.text) : bit;
 	}
+	return index;
+}
+
+static void write_tables(struct lift *l, const struct sass_instr *i, const struct value p[3], unsigned int first,
+			 unsigned int second)
+{
+	struct value index = index_of(l, p);
+
 	if (i->field[SASS_F_P0] != SASS_PT)
 		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], look_up(l, first, index));
 	if (i->field[SASS_F_P1] != SASS_PT)
@@ -71,18 +78,15 @@ bool lift_plop3(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/* A truth table of the signs of three registers. */
+/* Truth tables of the signs of three registers. */
 bool lift_plop3_sign(struct lift *l, const struct sass_instr *i)
 {
 	const struct sass_operand *o[] = {&i->a, &i->b, &i->c};
-	unsigned int table = (unsigned int)i->field[SASS_F_LUT];
 	struct value p[3];
 
-	if (i->field[SASS_F_AND] || i->field[SASS_F_PC] != SASS_PT || !i->field[SASS_F_PC_NOT])
-		return refuse(l, " with a predicate");
 	for (unsigned int n = 0; n < 3; n++)
 		p[n] = compute_predicate(l, "setp.lt.s32", "%s, 0", in_register(l, source_bits(l, o[n])).text);
-	write_tables(l, i, p, table, 0);
+	write_tables(l, i, p, (unsigned int)i->field[SASS_F_LUT], (unsigned int)i->field[SASS_F_LUT2]);
 	return true;
 }
 
@@ -301,6 +305,8 @@ static const char *special(unsigned int number)
 		{0x51, "%clock_hi"},
 		{0x52, "%globaltimer_lo"},
 		{0x53, "%globaltimer_hi"},
+		{0x32, "%total_smem_size"},
+		{0x43, "%smid"},
 		{0xff, "0"},
 	};
 

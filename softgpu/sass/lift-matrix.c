@@ -106,7 +106,7 @@ bool lift_bmma(struct lift *l, const struct sass_instr *i)
 {
 	char shape[80];
 
-	if (!i->field[SASS_F_K256] || !i->field[SASS_F_M16])
+	if (i->field[SASS_F_K256] || !i->field[SASS_F_M16] || !i->field[SASS_F_ONE] || !i->field[SASS_F_COL])
 		return refuse(l, " of a shape");
 	snprintf(shape, sizeof(shape), "m16n8k256.row.col.s32.b1.b1.s32.%s.popc", i->field[SASS_F_AND] ? "and" : "xor");
 	return multiply(l, i, shape, 4, 2, 4);

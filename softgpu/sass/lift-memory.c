@@ -66,9 +66,13 @@ struct value shared_address(struct lift *l, const struct sass_instr *i, const st
 
 static struct value local_address(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = source_bits(l, &i->a);
+	struct value a = source_bits(l, &i->a), u;
 
 	l->uses_local = true;
+	if (i->field[SASS_F_HAS_U]) {
+		u = register_name(l, true, (unsigned int)i->field[SASS_F_U] & 63);
+		a = is_text(a, "0") ? u : compute32(l, "add.u32", "%s, %s", a.text, u.text);
+	}
 	return is_text(a, "0") ? value_of("%%local") : compute32(l, "add.u32", "%%local, %s", a.text);
 }
 
@@ -257,6 +261,9 @@ bool lift_uldc(struct lift *l, const struct sass_instr *i)
 	unsigned int bank = (unsigned int)i->field[SASS_F_BANK];
 	int64_t type = i->field[SASS_F_TYPE];
 
+	if (i->field[SASS_F_INDEXED] && type <= TYPE_64)
+		return bank_indexed(l, bank, register_name(l, true, (unsigned int)i->field[SASS_F_INDEX] & 63), offset,
+				    types[type], registers_of(type));
 	if (type == TYPE_64)
 		write_64(l, i->d, bank_64(l, bank, offset));
 	else if (type == TYPE_32)
@@ -312,11 +319,12 @@ bool lift_ldgsts(struct lift *l, const struct sass_instr *i)
 		count = filled(l, i, bytes, &from);
 		emit_guarded(l, "%.*s[%s+%lld], %u, %s", length, statement, from.text,
 			     (long long)i->field[SASS_F_OFFSET], bytes, count.text);
-	} else if (i->field[SASS_F_PC] == SASS_PT && !i->field[SASS_F_PC_NOT]) {
-		emit_guarded(l, "%.*s[%s+%lld], %u", length, statement, from.text, (long long)i->field[SASS_F_OFFSET],
-			     bytes);
 	} else {
-		return refuse(l, " with a predicate");
+		struct value p =
+			with_guard(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]));
+
+		emit(l, "@%s %.*s[%s+%lld], %u", p.text, length, statement, from.text,
+		     (long long)i->field[SASS_F_OFFSET], bytes);
 	}
 	return true;
 }
