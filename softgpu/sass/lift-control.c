@@ -30,9 +30,25 @@ static void jump_if(struct lift *l, struct value p, uint32_t target)
 
 enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
 
+/* The lanes of the next common operation are in the uniform register, or in the mask that it was made of. */
+static void note_members(struct lift *l, const struct sass_instr *i)
+{
+	unsigned int number = i->a.reg & 63; /* the next bit means the complement */
+	struct value members = l->mask_of[number];
+
+	if (number == SASS_URZ)
+		members = value_of("%s", i->a.reg & 64 ? "0xffffffff" : "0");
+	else if (i->a.reg & 64)
+		members = compute32(l, "not.b32", "%s", register_name(l, true, number).text);
+	else if (!members.text[0])
+		members = register_name(l, true, number);
+	set_members(l, members);
+}
+
 /*
- * BRA.DIV leaves for code that works where the warp's lanes are apart, BRA.CONV leaves for the code that works where
- * they are together. The software GPU's common operations work in both cases.
+ * BRA.DIV leaves for code that works where the lanes that pass the guard are not those of the mask, BRA.CONV leaves for
+ * code that works where they are. Here common operations wait for all lanes of a mask, so that only the guard decides:
+ * it says that all these lanes have the same mask.
  */
 bool lift_bra(struct lift *l, const struct sass_instr *i)
 {
@@ -40,8 +56,15 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 
 	if (!jump_target(l, i, &target))
 		return false;
-	if (i->field[SASS_F_MODE] == BRA_DIVERGED)
+	l->members.text[0] = 0; /* lanes leave */
+	if (i->field[SASS_F_MODE] == BRA_DIVERGED || i->field[SASS_F_MODE] == BRA_CONVERGED)
+		note_members(l, i);
+	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
+		if (l->guard[0])
+			emit(l, "@%s bra L%x", compute_predicate(l, "not.pred", "%s", guard_value(l).text).text,
+			     target);
 		return true;
+	}
 	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)
 		emit(l, "bra L%x", target);
 	else
@@ -53,6 +76,7 @@ bool lift_exit(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i);
 
+	l->members.text[0] = 0;
 	if (is_text(p, "%pt"))
 		emit(l, "exit");
 	else
@@ -228,9 +252,8 @@ bool lift_warpsync(struct lift *l, const struct sass_instr *i)
 {
 	struct value members = in_register(l, source_bits(l, &i->b));
 
-	if (i->field[SASS_F_EXCLUSIVE])
-		l->members = compute32(l, "mov.b32", "%s", members.text);
-	else
+	set_members(l, members);
+	if (!i->field[SASS_F_EXCLUSIVE])
 		emit_guarded(l, "bar.warp.sync %s", members.text);
 	return true;
 }

@@ -267,6 +267,15 @@ struct value predicate(struct lift *l, unsigned int number, bool negated)
 	return negated ? compute_predicate(l, "not.pred", "%s", v.text) : v;
 }
 
+struct value predicate_result(struct lift *l, unsigned int number)
+{
+	bool uniform = has_uniform_predicates(l) || (l->i->form->function == SASS_LIFT_VOTE && writes_uniform(l));
+
+	l->predicate_writes[number + (uniform ? 8u : 0)]++;
+	(uniform ? l->uniform_predicates : l->predicates)[number & 7] = true;
+	return value_of(uniform ? "%%up%u" : "%%p%u", number);
+}
+
 struct value guard_value(struct lift *l)
 {
 	const struct sass_instr *i = l->i;
@@ -319,12 +328,15 @@ void forget_pairs(struct lift *l, bool uniform, unsigned int first, unsigned int
 {
 	for (unsigned int n = first ? first - 1 : 0; n < first + count && n < 256; n++)
 		l->pairs[uniform][n].known = false;
+	for (unsigned int n = first; uniform && n < first + count && n < 64; n++)
+		l->mask_of[n].text[0] = 0;
 	for (unsigned int n = first; !uniform && n < first + count && n < 256; n++)
 		l->constants[n].known = false;
 }
 
 void forget_all_pairs(struct lift *l)
 {
+	memset(l->mask_of, 0, sizeof(l->mask_of));
 	for (unsigned int n = 0; n < 256; n++)
 		l->pairs[0][n].known = l->pairs[1][n].known = l->constants[n].known = false;
 }

@@ -19,6 +19,13 @@ static struct value active(struct lift *l)
 	return l->guard[0] ? compute32(l, "vote.sync.ballot.b32", "%s, %s", guard_value(l).text, v.text) : v;
 }
 
+void set_members(struct lift *l, struct value members)
+{
+	l->uses_members = true;
+	l->members = value_of("%%members");
+	emit_guarded(l, "mov.b32 %%members, %s", members.text);
+}
+
 enum { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
 
 bool lift_shfl(struct lift *l, const struct sass_instr *i)
@@ -79,6 +86,8 @@ bool lift_match(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
+enum { REDUX_OR = 1 };
+
 bool lift_redux(struct lift *l, const struct sass_instr *i)
 {
 	static const char *const names[] = {"and.b32", "or.b32", "xor.b32", "add", "min", "max", NULL, NULL};
@@ -93,6 +102,8 @@ bool lift_redux(struct lift *l, const struct sass_instr *i)
 					       : ".u32",
 		     r.text, a.text, members.text);
 	write_32(l, i->d, r);
+	if (operation == REDUX_OR && !l->guard[0] && i->d < SASS_URZ)
+		l->mask_of[i->d] = compute32(l, "mov.b32", "%s", a.text);
 	return true;
 }
 

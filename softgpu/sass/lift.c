@@ -53,6 +53,11 @@ static bool is_jump(const struct sass_instr *i)
 	return i->form->function == SASS_LIFT_BRA || i->form->function == SASS_LIFT_CALL;
 }
 
+static bool is_converged_jump(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_BRA && i->field[SASS_F_MODE] == 3;
+}
+
 /* The jump tables of BRX are in bank 2: all of its words that are offsets of instructions may be targets. */
 static void note_tables(struct lift *l)
 {
@@ -89,8 +94,10 @@ static bool find_targets(struct lift *l, uint32_t count)
 	for (uint32_t n = 0; n < count; n++) {
 		if (!decode(l, n, &i))
 			return false;
-		if (is_jump(&i) && !(i.form->function == SASS_LIFT_CALL && i.a.kind) && target_of(l, &i, &target))
+		if (is_jump(&i) && !(i.form->function == SASS_LIFT_CALL && i.a.kind) && target_of(l, &i, &target)) {
+			l->converged[target / SASS_BYTES] = !l->target[target / SASS_BYTES] && is_converged_jump(&i);
 			l->target[target / SASS_BYTES] = true;
+		}
 		if ((i.form->function == SASS_LIFT_CALL || i.form->function == SASS_LIFT_CALL_ABS) && n + 1 < count)
 			l->target[n + 1] = l->returned[n + 1] = l->calls = true;
 		tables |= i.form->function == SASS_LIFT_BRX;
@@ -125,9 +132,8 @@ static void write_pending(struct lift *l)
 		if (!l->pending[slot].set)
 			continue;
 		l->pending[slot].set = false;
-		emit_guarded(l, "mov.pred %s, %s", predicate(l, l->pending[slot].predicate, false).text,
+		emit_guarded(l, "mov.pred %s, %s", predicate_result(l, l->pending[slot].predicate).text,
 			     l->pending[slot].value.text);
-		l->predicate_writes[l->pending[slot].predicate + (has_uniform_predicates(l) ? 8u : 0)]++;
 	}
 }
 
@@ -152,6 +158,8 @@ static bool lift_all(struct lift *l, uint32_t count)
 			sass_text_add(&l->body, "L%x:\n", n * SASS_BYTES);
 			forget_all_pairs(l);
 			l->members.text[0] = 0;
+			if (l->converged[n])
+				l->members = value_of("%%members");
 		}
 		sass_text_add(&l->body, "\t// %x\n", n * SASS_BYTES);
 		if (!decode(l, n, &l->instr) || !lift_one(l))
@@ -195,6 +203,8 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 {
 	uint32_t frame = frame_of(l);
 
+	if (l->uses_members)
+		sass_text_put(out, "\t.reg .b32 %members;\n");
 	if (l->uses_result)
 		sass_text_put(out, "\t.reg .b32 %result;\n\t.reg .pred %resultp;\n");
 	if (l->uses_shared)
@@ -260,10 +270,11 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 	l->function = function;
 	l->error = error;
 	l->room = room;
-	l->target = calloc(4, count + 1);
+	l->target = calloc(5, count + 1);
 	l->returned = l->target + count + 1;
 	l->taken = l->returned + count + 1;
 	l->table = l->taken + count + 1;
+	l->converged = l->table + count + 1;
 	if (l->target)
 		done = find_targets(l, count) && lift_all(l, count);
 	else

@@ -45,9 +45,15 @@ struct lift {
 	} pending[2];
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
-	struct value members; /* of the warp's next common operation, as WARPSYNC says; empty: those that are active */
+	/*
+	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty: those
+	 * that are active. REDUX.OR makes a uniform register for these of a mask that each lane has.
+	 */
+	struct value members, mask_of[64];
+	bool uses_members;
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
+	bool *converged; /* BRA.CONV leads there, and nothing else does */
 	unsigned int labels;
 	char *error;
 	size_t room;
@@ -89,6 +95,7 @@ struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
+struct value predicate_result(struct lift *l, unsigned int number); /* the name of one that is written */
 bool has_uniform_predicates(const struct lift *l); /* of the instruction at hand */
 struct value guard_value(struct lift *l);
 struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
@@ -130,6 +137,9 @@ void write_comparison(struct lift *l, const struct sass_instr *i, struct value i
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
+
+/* ---- lift-warp.c ---- */
+void set_members(struct lift *l, struct value members);
 
 /* ---- lift-memory.c ---- */
 /* The 64-bit address of the first source, without the field `offset`. */
