@@ -271,7 +271,7 @@ bool lift_r2ur(struct lift *l, const struct sass_instr *i)
 	struct value v = in_register(l, source_bits(l, &i->a)), members, same;
 
 	if (i->field[SASS_F_P0] != SASS_PT) {
-		members = compute32(l, "vote.sync.ballot.b32", "%s, -1", guard_value(l).text);
+		members = active_lanes(l);
 		same = temporary(l, TEMPORARY_PREDICATE);
 		emit(l, "setp.ne.u32 %s, 0, 0", same.text);
 		emit_guarded(l, "match.all.sync.b32 %s|%s, %s, %s", temporary(l, TEMPORARY_32).text, same.text, v.text,

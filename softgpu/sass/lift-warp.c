@@ -4,19 +4,18 @@
 
 #include "sass/lifting.h"
 
-/*
- * The lanes of a common operation: those that WARPSYNC.EXCLUSIVE has named in this basic block, else those that are
- * here and pass the guard.
- */
-static struct value active(struct lift *l)
+struct value active_lanes(struct lift *l)
 {
-	struct value v;
+	struct value v = temporary(l, TEMPORARY_32);
 
-	if (l->members.text[0])
-		return l->members;
-	v = temporary(l, TEMPORARY_32);
 	emit(l, "activemask.b32 %s", v.text);
 	return l->guard[0] ? compute32(l, "vote.sync.ballot.b32", "%s, %s", guard_value(l).text, v.text) : v;
+}
+
+/* The lanes of a common operation: those of the compiler's mask, if it has one, else those that are here. */
+static struct value active(struct lift *l)
+{
+	return l->members.text[0] ? l->members : active_lanes(l);
 }
 
 void set_members(struct lift *l, struct value members)

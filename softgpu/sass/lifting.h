@@ -139,6 +139,7 @@ void write_comparison(struct lift *l, const struct sass_instr *i, struct value i
 const char *rounding(int64_t field);
 
 /* ---- lift-warp.c ---- */
+struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
 void set_members(struct lift *l, struct value members);
 
 /* ---- lift-memory.c ---- */
