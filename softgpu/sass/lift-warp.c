@@ -12,10 +12,47 @@ struct value active_lanes(struct lift *l)
 	return l->guard[0] ? compute32(l, "vote.sync.ballot.b32", "%s, %s", guard_value(l).text, v.text) : v;
 }
 
-/* The lanes of a common operation: those of the compiler's mask, if it has one, else those that are here. */
+/* The number of instructions between a question of the compiler's own and the jump that depends on its answer. */
+#define QUESTION 24
+
+/* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
+static bool is_question(const struct lift *l)
+{
+	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
+	struct sass_instr next;
+	char error[8];
+
+	for (uint32_t n = first; n < count && n < first + QUESTION; n++) {
+		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error, sizeof(error)))
+			return false;
+		if (next.form->function == SASS_LIFT_BRA)
+			return next.field[SASS_F_MODE] >= 2;
+		if (next.form->function == SASS_LIFT_CALL || next.form->function == SASS_LIFT_EXIT ||
+		    next.form->function == SASS_LIFT_RET || next.form->function == SASS_LIFT_WARPSYNC)
+			return next.form->function == SASS_LIFT_WARPSYNC && next.field[SASS_F_EXCLUSIVE];
+	}
+	return false;
+}
+
+/* VOTE of PT: the lanes that are here. */
+static bool asks_who_is_here(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT;
+}
+
+/*
+ * The lanes of a common operation: those of the compiler's mask, if it has one. Without a mask the compiler knows that
+ * all lanes are together, unless it asks which ones are.
+ */
 static struct value active(struct lift *l)
 {
-	return l->members.text[0] ? l->members : active_lanes(l);
+	if (asks_who_is_here(l->i))
+		return active_lanes(l);
+	if (l->members.text[0])
+		return l->members;
+	if (l->guard[0] || is_question(l))
+		return active_lanes(l);
+	return compute32(l, "mov.b32", "0xffffffff");
 }
 
 void set_members(struct lift *l, struct value members)
