@@ -144,6 +144,8 @@ static bool lift_one(struct lift *l)
 	if (i->guard == SASS_PT && i->guard_not)
 		return true;
 	set_guard(l);
+	if (!relocate(l))
+		return false;
 	if (!liftings[i->form->function](l, i) || l->failed)
 		return false;
 	write_pending(l);
