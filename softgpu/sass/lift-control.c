@@ -227,7 +227,12 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address;
 	unsigned int end = l->labels++;
+	uint32_t target;
 
+	if (!i->a.kind && local_callee(l, i->address, &target)) {
+		jump_if(l, p, target);
+		return true;
+	}
 	if (!i->a.kind && external_callee(l))
 		return call_named(l, external_callee(l), p);
 	if (!i->a.kind)

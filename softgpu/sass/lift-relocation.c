@@ -4,12 +4,13 @@
  * and return addresses as immediates, and calls of functions that the driver has.
  */
 #include "sass/lifting.h"
+#include "sass/whole.h"
 
-/* NVIDIA's numbers: half of an address as an immediate of 32 bits, and the targets of calls. */
-enum { LOW_HALF = 56, HIGH_HALF = 57, CALL_75 = 58, CALL_90 = 75 };
+/* NVIDIA's numbers: half of an address as an immediate of 32 bits. */
+enum { LOW_HALF = 56, HIGH_HALF = 57 };
 
-/* The relocation of the instruction at hand; NULL: it has none. */
-static const struct sass_relocation *relocation(const struct lift *l)
+/* The relocation of the instruction at this offset; NULL: it has none. */
+static const struct sass_relocation *relocation_at(const struct lift *l, uint32_t address)
 {
 	const struct sass_relocation *all = l->function->relocations;
 	uint32_t low = 0, high = l->function->relocation_count;
@@ -17,12 +18,18 @@ static const struct sass_relocation *relocation(const struct lift *l)
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (all[middle].offset < l->i->address)
+		if (all[middle].offset < address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < l->function->relocation_count && all[low].offset < l->i->address + SASS_BYTES ? &all[low] : NULL;
+	return low < l->function->relocation_count && all[low].offset < (uint64_t)address + SASS_BYTES ? &all[low]
+												       : NULL;
+}
+
+static bool is_call(const struct sass_relocation *r)
+{
+	return r->type == SASS_CALL_75 || r->type == SASS_CALL_90;
 }
 
 /* The only immediate. */
@@ -66,10 +73,10 @@ static bool relocate_variable(struct lift *l, const struct sass_relocation *r, s
 
 bool relocate(struct lift *l)
 {
-	const struct sass_relocation *r = relocation(l);
+	const struct sass_relocation *r = relocation_at(l, l->i->address);
 	struct sass_operand *o;
 
-	if (!r || (l->i->form->function == SASS_LIFT_CALL_ABS && (r->type == CALL_75 || r->type == CALL_90)))
+	if (!r || (l->i->form->function == SASS_LIFT_CALL_ABS && is_call(r)))
 		return true;
 	o = r->type == LOW_HALF || r->type == HIGH_HALF ? immediate(l) : NULL;
 	if (!o)
@@ -79,7 +86,17 @@ bool relocate(struct lift *l)
 
 const char *external_callee(const struct lift *l)
 {
-	const struct sass_relocation *r = relocation(l);
+	const struct sass_relocation *r = relocation_at(l, l->i->address);
 
 	return r && r->is_function && !r->symbol_section ? r->symbol : NULL;
+}
+
+bool local_callee(const struct lift *l, uint32_t address, uint32_t *target)
+{
+	const struct sass_relocation *r = relocation_at(l, address);
+	uint64_t offset = r ? r->symbol_value + (uint64_t)r->addend : 0;
+
+	*target = (uint32_t)offset;
+	return r && is_call(r) && r->symbol_section == l->function->section && offset < l->function->bytes &&
+	       offset % SASS_BYTES == 0;
 }

@@ -139,6 +139,8 @@ uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 bool relocate(struct lift *l);
 /* The function that the call at hand names, and that the cubin does not have; NULL: it is none. */
 const char *external_callee(const struct lift *l);
+/* The offset of the function that the call at an offset names, which is behind the kernel. False: it is none. */
+bool local_callee(const struct lift *l, uint32_t address, uint32_t *target);
 
 /* ---- lift-integer.c ---- */
 /* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
