@@ -219,7 +219,8 @@ bool sass_data_read(struct sass_file *file, struct sass_cubin *c)
 	free(d.found);
 	c->data_relocations = d.relocations.list;
 	for (uint32_t n = 0; good && n < c->variable_count; n++)
-		c->variables[n].relocations = c->data_relocations + c->variables[n].first_relocation;
+		if (c->variables[n].relocation_count)
+			c->variables[n].relocations = c->data_relocations + c->variables[n].first_relocation;
 	return good;
 }
 

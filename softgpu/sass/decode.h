@@ -38,7 +38,8 @@ struct sass_form {
 	uint8_t field_count;
 };
 
-enum sass_operand_kind { SASS_NONE, SASS_REGISTER, SASS_UNIFORM, SASS_IMMEDIATE, SASS_BANK };
+/* The last one is an immediate that a relocation replaces. */
+enum sass_operand_kind { SASS_NONE, SASS_REGISTER, SASS_UNIFORM, SASS_IMMEDIATE, SASS_BANK, SASS_RELOCATED };
 
 struct sass_operand {
 	uint8_t kind; /* enum sass_operand_kind */

@@ -123,7 +123,7 @@ static const struct sass_relocation *address_at(const struct lift *l, uint32_t o
 	return NULL;
 }
 
-static struct value variable_address(struct lift *l, const struct sass_relocation *r)
+struct value variable_address(struct lift *l, const struct sass_relocation *r)
 {
 	const struct sass_variable *v = sass_variable_at(l->cubin, r->symbol_section, r->symbol_value);
 	struct value address = temporary(l, TEMPORARY_64);

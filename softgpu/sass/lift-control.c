@@ -208,12 +208,33 @@ static bool call_external(struct lift *l, const char *name)
 	return true;
 }
 
+/* A call by name. */
+static bool call_named(struct lift *l, const char *name, struct value p)
+{
+	unsigned int end = l->labels++;
+
+	if (!is_text(p, "%pt"))
+		emit(l, "@!%s bra E%u", p.text, end);
+	if (!call_external(l, name))
+		return false;
+	sass_text_add(&l->body, "E%u:\n", end);
+	forget_all_pairs(l);
+	return true;
+}
+
 /* Compares the address with those of all functions of bank 4, which are external. */
 bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address;
 	unsigned int end = l->labels++;
+	uint32_t target;
 
+	if (!i->a.kind && local_callee(l, i->address, &target)) {
+		jump_if(l, p, target);
+		return true;
+	}
+	if (!i->a.kind && external_callee(l))
+		return call_named(l, external_callee(l), p);
 	if (!i->a.kind)
 		return refuse(l, " of a place in another function");
 	address = in_register(l, source_bits(l, &i->a));

@@ -145,6 +145,8 @@ struct value source_bits(struct lift *l, const struct sass_operand *o)
 		return register_name(l, o->kind == SASS_UNIFORM, o->reg);
 	case SASS_IMMEDIATE:
 		return value_of(o->number ? "0x%x" : "%x", o->number);
+	case SASS_RELOCATED:
+		return l->relocated;
 	case SASS_BANK:
 		if (!o->bindless)
 			return bank_32(l, o->bank, o->number);
@@ -198,6 +200,10 @@ struct value source_64(struct lift *l, const struct sass_operand *o)
 
 	if (o->kind == SASS_IMMEDIATE)
 		return value_of("0x%x", o->number);
+	if (o->kind == SASS_RELOCATED) {
+		refuse(l, " with half of an address as 64 bits");
+		return value_of("0");
+	}
 	if (o->kind == SASS_BANK)
 		return bank_64(l, o->bank, o->number);
 	if (o->reg == (uniform ? SASS_URZ : SASS_RZ))

@@ -100,6 +100,8 @@ static bool find_targets(struct lift *l, uint32_t count)
 		}
 		if ((i.form->function == SASS_LIFT_CALL || i.form->function == SASS_LIFT_CALL_ABS) && n + 1 < count)
 			l->target[n + 1] = l->returned[n + 1] = l->calls = true;
+		if (i.form->function == SASS_LIFT_CALL_ABS && !i.a.kind && local_callee(l, i.address, &target))
+			l->target[target / SASS_BYTES] = true;
 		tables |= i.form->function == SASS_LIFT_BRX;
 		functions |= i.form->function == SASS_LIFT_CALL && i.a.kind;
 	}
@@ -144,6 +146,8 @@ static bool lift_one(struct lift *l)
 	if (i->guard == SASS_PT && i->guard_not)
 		return true;
 	set_guard(l);
+	if (!relocate(l))
+		return false;
 	if (!liftings[i->form->function](l, i) || l->failed)
 		return false;
 	write_pending(l);

@@ -54,6 +54,7 @@ struct lift {
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
 	bool *converged; /* BRA.CONV leads there, and nothing else does */
+	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	unsigned int labels;
 	char *error;
 	size_t room;
@@ -123,6 +124,8 @@ struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset);
 /* A load of PTX type `type` from the bank at a register plus `offset`; `count` registers of the destination. */
 bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_t offset, const char *type,
 		  unsigned int count);
+/* The address of a relocation's variable: 64 bits. */
+struct value variable_address(struct lift *l, const struct sass_relocation *r);
 /* The number of the external function at this place of bank 4, as the value of its address. */
 #define SASS_EXTERNAL_BASE UINT32_C(0x7f000000)
 
@@ -130,6 +133,14 @@ bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_
 /* Where an instruction jumps or calls: the offset in the function. */
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
 uint32_t frame_of(const struct lift *l); /* bytes of local memory */
+
+/* ---- lift-relocation.c ---- */
+/* Applies the relocation of the instruction at hand to its operand, if there is one. */
+bool relocate(struct lift *l);
+/* The function that the call at hand names, and that the cubin does not have; NULL: it is none. */
+const char *external_callee(const struct lift *l);
+/* The offset of the function that the call at an offset names, which is behind the kernel. False: it is none. */
+bool local_callee(const struct lift *l, uint32_t address, uint32_t *target);
 
 /* ---- lift-integer.c ---- */
 /* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */

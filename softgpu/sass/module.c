@@ -10,6 +10,7 @@
 #include "sass/sass.h"
 #include "sass/text.h"
 #include "sass/variable.h"
+#include "sass/whole.h"
 
 /* The version of PTX that the text is of. */
 #define VERSION "9.0"
@@ -50,10 +51,18 @@ static uint64_t blocks_of_cluster(const struct sass_function *f)
 static bool lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, char *error,
 		 size_t room)
 {
-	if (blocks_of_cluster(f) <= 1)
-		return sass_lift(c, f, text, error, room);
-	snprintf(error, room, "clusters of more than one block");
-	return false;
+	struct sass_whole whole;
+	bool good;
+
+	if (blocks_of_cluster(f) > 1) {
+		snprintf(error, room, "clusters of more than one block");
+		return false;
+	}
+	if (!sass_whole_make(c, f, &whole, error, room))
+		return false;
+	good = sass_lift(c, &whole.function, text, error, room);
+	sass_whole_free(&whole);
+	return good;
 }
 
 static void add_kernel(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, bool outline)
