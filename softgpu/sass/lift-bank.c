@@ -111,7 +111,8 @@ static bool constant_at(struct lift *l, uint32_t offset, char *name, size_t room
 
 	if (!v)
 		return refuse(l, " with constant c[3][%#x], which no variable has", offset);
-	snprintf(name, room, "%s+%u", v->name, (unsigned int)(offset - v->offset));
+	if (snprintf(name, room, "%s+%u", v->name, (unsigned int)(offset - v->offset)) >= (int)room)
+		return refuse(l, " with a name that is too long");
 	return true;
 }
 
@@ -165,7 +166,7 @@ static bool kernel_constant(struct lift *l, uint32_t offset, void *to, uint32_t 
 
 struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset)
 {
-	char name[300];
+	char name[1400];
 	uint64_t number = 0;
 
 	if (bank == 4)
@@ -190,7 +191,7 @@ struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset)
 struct value bank_32(struct lift *l, unsigned int bank, uint32_t offset)
 {
 	struct value low, high;
-	char name[300];
+	char name[1400];
 	uint32_t number = 0;
 
 	switch (bank) {
@@ -249,7 +250,7 @@ static bool load_param(struct lift *l, struct value index, uint32_t offset, cons
 
 static bool load_variable(struct lift *l, struct value index, uint32_t offset, const char *type, unsigned int count)
 {
-	char name[300];
+	char name[1400];
 	struct value address;
 
 	if (!constant_at(l, offset, name, sizeof(name)))

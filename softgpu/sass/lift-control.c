@@ -20,12 +20,12 @@ static struct value condition(struct lift *l, const struct sass_instr *i)
 	return with_guard(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]));
 }
 
-static void jump_if(struct lift *l, struct value p, uint32_t target)
+void jump_if(struct lift *l, struct value p, uint32_t target)
 {
 	if (is_text(p, "%pt"))
-		emit(l, "bra L%x", target);
+		emit(l, "bra L%u_%x", l->instance, target);
 	else
-		emit(l, "@%s bra L%x", p.text, target);
+		emit(l, "@%s bra L%u_%x", p.text, l->instance, target);
 }
 
 enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
@@ -61,12 +61,11 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 		note_members(l, i);
 	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
 		if (l->guard[0])
-			emit(l, "@%s bra L%x", compute_predicate(l, "not.pred", "%s", guard_value(l).text).text,
-			     target);
+			jump_if(l, compute_predicate(l, "not.pred", "%s", guard_value(l).text), target);
 		return true;
 	}
 	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)
-		emit(l, "bra L%x", target);
+		emit(l, "bra L%u_%x", l->instance, target);
 	else
 		jump_if(l, condition(l, i), target);
 	return true;
@@ -123,10 +122,21 @@ bool lift_call(struct lift *l, const struct sass_instr *i)
 		jump_to_one_of(l, p, in_register(l, source_bits(l, &i->a)), l->taken, base_of(l, i));
 		return true;
 	}
-	if (!jump_target(l, i, &target))
-		return false;
-	jump_if(l, p, target);
-	return true;
+	return jump_target(l, i, &target) && lift_callee(l, p, target);
+}
+
+/* Back to the call that the code is lifted for. */
+static void return_from(struct lift *l, struct value p, struct value address, int64_t base)
+{
+	uint32_t back = l->calls_open[l->depth - 1].back;
+	unsigned int instance = l->instance;
+	struct value is_other;
+
+	is_other = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text, (uint32_t)((int64_t)back - base));
+	emit(l, "@%s trap", combine(l, 0, is_other, p).text);
+	l->instance = l->calls_open[l->depth - 1].instance;
+	jump_if(l, p, back);
+	l->instance = instance;
 }
 
 /* A return address is the offset of an instruction behind a call. */
@@ -134,7 +144,12 @@ bool lift_ret(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
 
-	jump_to_one_of(l, p, address, l->returned, base_of(l, i));
+	if (l->compares_returns)
+		jump_to_one_of(l, p, address, l->returned, base_of(l, i));
+	else if (l->depth)
+		return_from(l, p, address, base_of(l, i));
+	else
+		emit(l, "trap");
 	return true;
 }
 
@@ -229,10 +244,8 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 	unsigned int end = l->labels++;
 	uint32_t target;
 
-	if (!i->a.kind && local_callee(l, i->address, &target)) {
-		jump_if(l, p, target);
-		return true;
-	}
+	if (!i->a.kind && local_callee(l, i->address, &target))
+		return lift_callee(l, p, target);
 	if (!i->a.kind && external_callee(l))
 		return call_named(l, external_callee(l), p);
 	if (!i->a.kind)

@@ -33,9 +33,10 @@ bool is_text(struct value v, const char *text)
 
 static void statement(struct lift *l, const char *guard, const char *format, va_list arguments)
 {
-	char line[512];
+	char line[2048];
 
-	vsnprintf(line, sizeof(line), format, arguments);
+	if (vsnprintf(line, sizeof(line), format, arguments) >= (int)sizeof(line))
+		refuse(l, " with a name that is too long");
 	sass_text_add(&l->body, "\t%s%s;\n", guard, line);
 }
 
@@ -74,7 +75,7 @@ static struct value compute(struct lift *l, enum temporary kind, const char *ope
 			    va_list arguments)
 {
 	struct value result = temporary(l, kind);
-	char operands[400];
+	char operands[1600];
 
 	vsnprintf(operands, sizeof(operands), format, arguments);
 	emit(l, "%s %s, %s", operation, result.text, operands);

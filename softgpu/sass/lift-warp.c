@@ -23,7 +23,8 @@ static bool is_question(const struct lift *l)
 	char error[8];
 
 	for (uint32_t n = first; n < count && n < first + QUESTION; n++) {
-		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error, sizeof(error)))
+		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
+				 sizeof(error)))
 			return false;
 		if (next.form->function == SASS_LIFT_BRA)
 			return next.field[SASS_F_MODE] >= 2;

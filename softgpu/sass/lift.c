@@ -30,7 +30,7 @@ static bool decode(struct lift *l, uint32_t n, struct sass_instr *i)
 }
 
 /* Where an instruction jumps or calls: the offset in the function. False: it does not, or not to an instruction. */
-static bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target)
+bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target)
 {
 	int64_t words = i->field[SASS_F_TARGET], at;
 
@@ -154,22 +154,10 @@ static bool lift_one(struct lift *l)
 	return true;
 }
 
-static bool lift_all(struct lift *l, uint32_t count)
+bool lift_at(struct lift *l, uint32_t n)
 {
 	l->i = &l->instr;
-	for (uint32_t n = 0; n < count; n++) {
-		if (l->target[n]) {
-			sass_text_add(&l->body, "L%x:\n", n * SASS_BYTES);
-			forget_all_pairs(l);
-			l->members.text[0] = 0;
-			if (l->converged[n])
-				l->members = value_of("%%members");
-		}
-		sass_text_add(&l->body, "\t// %x\n", n * SASS_BYTES);
-		if (!decode(l, n, &l->instr) || !lift_one(l))
-			return false;
-	}
-	return true;
+	return decode(l, n, &l->instr) && lift_one(l);
 }
 
 static void declare_registers(const struct lift *l, struct sass_text *out)
@@ -280,7 +268,7 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 	l->table = l->taken + count + 1;
 	l->converged = l->table + count + 1;
 	if (l->target)
-		done = find_targets(l, count) && lift_all(l, count);
+		done = find_targets(l, count) && lift_body(l);
 	else
 		snprintf(error, room, "there is no memory");
 	if (done && !l->body.failed)

@@ -7,7 +7,8 @@
 #include "sass/decode.h"
 #include "sass/text.h"
 
-#define SASS_FTZ ".ftz"
+/* How deep calls may be that are lifted in their places. */
+#define SASS_CALL_DEPTH 16
 
 /* A PTX operand: the name of a register, or a constant. */
 struct value {
@@ -46,15 +47,22 @@ struct lift {
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
 	/*
-	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty: those
-	 * that are active. REDUX.OR makes a uniform register for these of a mask that each lane has.
+	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty:
+	 * those that are active. REDUX.OR makes a uniform register for these of a mask that each lane has.
 	 */
 	struct value members, mask_of[64];
 	bool uses_members;
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
-	bool *converged; /* BRA.CONV leads there, and nothing else does */
+	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
+	bool compares_returns;  /* else calls are lifted in their places: `instance` is the number of the one at hand */
+	unsigned int instance, instances, depth;
+	struct {
+		uint32_t callee;       /* an instruction */
+		unsigned int instance; /* that of the caller */
+		uint32_t back;         /* the return address */
+	} calls_open[SASS_CALL_DEPTH];
 	unsigned int labels;
 	char *error;
 	size_t room;
@@ -97,7 +105,7 @@ struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
 struct value predicate_result(struct lift *l, unsigned int number); /* the name of one that is written */
-bool has_uniform_predicates(const struct lift *l); /* of the instruction at hand */
+bool has_uniform_predicates(const struct lift *l);                  /* of the instruction at hand */
 struct value guard_value(struct lift *l);
 struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
 struct value one_if(struct lift *l, struct value p);                                          /* 32 bits */
@@ -131,6 +139,8 @@ struct value variable_address(struct lift *l, const struct sass_relocation *r);
 
 /* ---- lift.c ---- */
 /* Where an instruction jumps or calls: the offset in the function. */
+bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target); /* false: not an instruction */
+bool lift_at(struct lift *l, uint32_t n);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
 uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 
@@ -152,6 +162,14 @@ const char *rounding(int64_t field);
 /* ---- lift-warp.c ---- */
 struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
 void set_members(struct lift *l, struct value members);
+
+/* ---- lift-body.c ---- */
+bool lift_body(struct lift *l);
+/* The instructions that a call leads to, in its place, where `p` holds. */
+bool lift_callee(struct lift *l, struct value p, uint32_t target);
+
+/* ---- lift-control.c ---- */
+void jump_if(struct lift *l, struct value p, uint32_t target);
 
 /* ---- lift-memory.c ---- */
 /* The 64-bit address of the first source, without the field `offset`. */
