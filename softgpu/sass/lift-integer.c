@@ -178,7 +178,7 @@ static struct value shifted(struct lift *l, const struct sass_instr *i)
 		wide = compute64(l, "cvt.s64.s32", "%s", a.text);
 	else
 		wide = pack(l, a, source_bits(l, &i->c));
-	if (i->a.negate)
+	if (i->a.negate && !i->field[SASS_F_X])
 		wide = compute64(l, "neg.s64", "%s", wide.text);
 	unpack(l, compute64(l, "shl.b64", "%s, %u", wide.text, shift), &low, &high);
 	return high;
@@ -189,17 +189,17 @@ bool lift_lea(struct lift *l, const struct sass_instr *i)
 	struct value a, b, sum, low, high, wide;
 	bool carries = i->field[SASS_F_P0] != SASS_PT, extended = i->field[SASS_F_X];
 
-	if (i->a.negate && extended)
-		return refuse(l, ".X with a sign");
 	a = shifted(l, i);
-	if (i->a.negate && !i->field[SASS_F_HIGH])
+	if (i->a.negate && extended) /* the complement: the carry is the 1 of a sign */
+		a = compute32(l, "not.b32", "%s", a.text);
+	else if (i->a.negate && !i->field[SASS_F_HIGH])
 		a = compute32(l, "neg.s32", "%s", a.text);
 	if (!carries && !extended) {
 		write_32(l, i->d, add(l, a, source_integer(l, &i->b)));
 		return true;
 	}
 	/* the carry of a difference is that of the complement and 1 */
-	if (i->a.negate && carries && !i->field[SASS_F_HIGH]) {
+	if (i->a.negate && carries && !extended && !i->field[SASS_F_HIGH]) {
 		a = compute32(l, "not.b32", "%s", shifted(l, i).text);
 		wide = add_64(l, compute64(l, "cvt.u64.u32", "%s", a.text), widened(l, &i->b));
 		unpack(l, add_64(l, wide, value_of("1")), &low, &high);
@@ -208,7 +208,7 @@ bool lift_lea(struct lift *l, const struct sass_instr *i)
 		write_32(l, i->d, low);
 		return true;
 	}
-	if (i->a.negate && carries)
+	if (i->a.negate && carries && !extended)
 		return refuse(l, " with a sign and a carry");
 	wide = add_64(l, compute64(l, "cvt.u64.u32", "%s", a.text), widened(l, &i->b));
 	if (extended)

@@ -295,8 +295,8 @@ static struct value filled(struct lift *l, const struct sass_instr *i, unsigned 
 			 predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text);
 }
 
-/* Global to shared memory. */
-bool lift_ldgsts(struct lift *l, const struct sass_instr *i)
+/* Global to shared memory. A uniform register adds to one of the addresses. */
+static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target)
 {
 	struct sass_operand to = {.kind = SASS_REGISTER, .reg = i->d};
 	int64_t type = i->field[SASS_F_TYPE];
@@ -309,8 +309,10 @@ bool lift_ldgsts(struct lift *l, const struct sass_instr *i)
 	if (type < TYPE_32 || type > TYPE_128)
 		return refuse(l, " of type %u", (unsigned int)type);
 	plain.field[SASS_F_WIDE] = plain.field[SASS_F_WIDE_A] = 1;
+	plain.field[SASS_F_HAS_U] &= !uniform_target;
 	from = in_register_64(l, address_of(l, &plain));
-	plain.field[SASS_F_HAS_U] = plain.field[SASS_F_SCALE] = 0;
+	plain.field[SASS_F_HAS_U] = uniform_target;
+	plain.field[SASS_F_SCALE] = 0;
 	target = shared_address(l, &plain, &to);
 	length = snprintf(statement, sizeof(statement), "cp.async.%s.shared.global [%s+%lld], ",
 			  bytes == 16 && !i->field[SASS_F_CACHED] ? "cg" : "ca", target.text,
@@ -327,6 +329,16 @@ bool lift_ldgsts(struct lift *l, const struct sass_instr *i)
 		     (long long)i->field[SASS_F_OFFSET], bytes);
 	}
 	return true;
+}
+
+bool lift_ldgsts(struct lift *l, const struct sass_instr *i)
+{
+	return copy(l, i, false);
+}
+
+bool lift_ldgsts_u(struct lift *l, const struct sass_instr *i)
+{
+	return copy(l, i, true);
 }
 
 bool lift_ldgdepbar(struct lift *l, const struct sass_instr *i)

@@ -7,9 +7,15 @@
 #include "sass/cubin.h"
 #include "sass/module.h"
 
+/* A file that no linker has seen is complete if it needs nothing from others, as those of libraries. */
+static bool is_complete(const struct sass_cubin *c)
+{
+	return c->linked || !c->undefined_count;
+}
+
 static int refuse(const struct sass_cubin *c, char *error, size_t room)
 {
-	if (!c->linked)
+	if (!is_complete(c))
 		snprintf(error, room, "it is not linked: link it, as nvcc does without -rdc=true");
 	else
 		snprintf(error, room, "code for sm_%u%s is not supported: compile it for sm_80, or to PTX",
@@ -25,7 +31,7 @@ __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, 
 
 	if (!c)
 		return -EINVAL;
-	if (c->specific || !c->linked || !vcuda_sass_takes(c->architecture)) {
+	if (c->specific || !is_complete(c) || !vcuda_sass_takes(c->architecture)) {
 		result = refuse(c, error, room);
 	} else {
 		*text = sass_module_text(c, kernel, length, error, room);
