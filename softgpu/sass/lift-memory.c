@@ -278,10 +278,7 @@ bool lift_uldc(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/*
- * With ZFILL the lower bits of the address are the number of bytes that are not read, and nothing is read where the
- * predicate does not hold. Zeroes take their place.
- */
+/* With ZFILL the lower bits of the address are the number of bytes that are not read. Zeroes take their place. */
 static struct value filled(struct lift *l, const struct sass_instr *i, unsigned int bytes, struct value *from)
 {
 	struct value low, high, missing, count;
@@ -295,7 +292,10 @@ static struct value filled(struct lift *l, const struct sass_instr *i, unsigned 
 			 predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text);
 }
 
-/* Global to shared memory. A uniform register adds to one of the addresses. */
+/*
+ * Global to shared memory. Where the predicate does not hold, zeroes are written. A uniform register adds to one of the
+ * addresses.
+ */
 static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target)
 {
 	struct sass_operand to = {.kind = SASS_REGISTER, .reg = i->d};
@@ -317,17 +317,13 @@ static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target
 	length = snprintf(statement, sizeof(statement), "cp.async.%s.shared.global [%s+%lld], ",
 			  bytes == 16 && !i->field[SASS_F_CACHED] ? "cg" : "ca", target.text,
 			  (long long)i->field[SASS_F_OFFSET_TO]);
-	if (i->field[SASS_F_FILL]) {
+	if (i->field[SASS_F_FILL])
 		count = filled(l, i, bytes, &from);
-		emit_guarded(l, "%.*s[%s+%lld], %u, %s", length, statement, from.text,
-			     (long long)i->field[SASS_F_OFFSET], bytes, count.text);
-	} else {
-		struct value p =
-			with_guard(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]));
-
-		emit(l, "@%s %.*s[%s+%lld], %u", p.text, length, statement, from.text,
-		     (long long)i->field[SASS_F_OFFSET], bytes);
-	}
+	else
+		count = compute32(l, "selp.b32", "%u, 0, %s", bytes,
+				  predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text);
+	emit_guarded(l, "%.*s[%s+%lld], %u, %s", length, statement, from.text, (long long)i->field[SASS_F_OFFSET],
+		     bytes, count.text);
 	return true;
 }
 
