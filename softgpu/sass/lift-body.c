@@ -54,53 +54,71 @@ static bool goes_on(const struct sass_instr *i)
 	}
 }
 
+/* Instructions that are reached without those of callees, in order. */
 struct region {
-	bool *has; /* by instruction */
-	uint32_t *open, open_count, size;
+	uint32_t *list, size, room;
+	bool failed; /* there was no memory */
 };
 
-static void reach(struct region *r, uint32_t n, uint32_t count)
+static void reach(struct lift *l, struct region *r, uint32_t n)
 {
-	if (n >= count || r->has[n])
+	if (n >= count_of(l) || l->reached[n])
 		return;
-	r->has[n] = true;
-	r->size++;
-	r->open[r->open_count++] = n;
+	if (r->size == r->room) {
+		uint32_t room = r->room ? r->room * 2 : 64;
+		uint32_t *list = realloc(r->list, room * sizeof(*list));
+
+		r->failed |= !list;
+		if (!list)
+			return;
+		r->list = list;
+		r->room = room;
+	}
+	l->reached[n] = true;
+	r->list[r->size++] = n;
 }
 
 static void reach_next(struct lift *l, struct region *r, const struct sass_instr *i)
 {
-	uint32_t count = count_of(l), target;
+	uint32_t target;
 
 	if (i->form->function == SASS_LIFT_BRA && target_of(l, i, &target))
-		reach(r, target / SASS_BYTES, count);
-	for (uint32_t n = 0; i->form->function == SASS_LIFT_BRX && n < count; n++)
-		if (l->table[n])
-			reach(r, n, count);
+		reach(l, r, target / SASS_BYTES);
+	if (i->form->function == SASS_LIFT_BRX && may_search(l))
+		for (uint32_t n = 0; n < count_of(l); n++)
+			if (l->table[n])
+				reach(l, r, n);
 	if (goes_on(i))
-		reach(r, i->address / SASS_BYTES + 1, count);
+		reach(l, r, i->address / SASS_BYTES + 1);
 }
 
-/* All instructions that are reached from `first` without those of callees. False: there is no memory. */
+static int compare(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* False: there is no memory. The time is that of the region's instructions. */
 static bool region_find(struct lift *l, uint32_t first, struct region *r)
 {
-	uint32_t count = count_of(l);
 	struct sass_instr i;
 
-	*r = (struct region){calloc(count, sizeof(*r->has)), calloc(count, sizeof(*r->open)), 0, 0};
-	if (!r->has || !r->open)
-		return false;
-	reach(r, first, count);
-	while (r->open_count)
-		if (decode_at(l, r->open[--r->open_count], &i))
+	*r = (struct region){0};
+	reach(l, r, first);
+	for (uint32_t at = 0; at < r->size; at++)
+		if (decode_at(l, r->list[at], &i))
 			reach_next(l, r, &i);
-	return true;
+	for (uint32_t at = 0; at < r->size; at++)
+		l->reached[r->list[at]] = false;
+	if (r->size)
+		qsort(r->list, r->size, sizeof(*r->list), compare);
+	return !r->failed && !l->failed;
 }
 
 static void region_free(struct region *r)
 {
-	free(r->has);
-	free(r->open);
+	free(r->list);
 }
 
 /* Adds what a call of `first` would lift to `total`. False: it cannot be lifted in the place of the call. */
@@ -109,17 +127,20 @@ static bool plan(struct lift *l, uint32_t first, uint64_t *total)
 	uint32_t count = count_of(l), target;
 	struct region r;
 	struct sass_instr i;
-	bool good = l->depth < SASS_CALL_DEPTH && region_find(l, first, &r);
+	bool good;
 
-	if (!good)
+	if (l->depth == SASS_CALL_DEPTH)
 		return false;
+	good = region_find(l, first, &r);
 	for (unsigned int n = 0; n < l->depth; n++)
 		good &= l->calls_open[n].callee != first;
 	*total += r.size;
 	good &= *total <= (uint64_t)count * MOST_TIMES + MOST_MORE;
 	l->calls_open[l->depth++].callee = first;
-	for (uint32_t n = 0; n < count && good; n++) {
-		if (!r.has[n] || !decode_at(l, n, &i))
+	for (uint32_t at = 0; at < r.size && good; at++) {
+		uint32_t n = r.list[at];
+
+		if (!decode_at(l, n, &i))
 			continue;
 		if (i.form->function == SASS_LIFT_CALL && i.a.kind)
 			good = false;
@@ -140,18 +161,13 @@ static void label(struct lift *l, uint32_t n)
 		l->members = value_of("%%members");
 }
 
-/* Lifts the instructions, those of a region only if there is one. */
-static bool lift_instructions(struct lift *l, uint32_t first, const struct region *r)
+static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *list, uint32_t size)
 {
-	uint32_t count = count_of(l);
-	bool begun = false;
+	if (size && (list ? list[0] : 0) != first)
+		sass_text_add(&l->body, "\tbra L%u_%x;\n", l->instance, first * SASS_BYTES);
+	for (uint32_t at = 0; at < size; at++) {
+		uint32_t n = list ? list[at] : at;
 
-	for (uint32_t n = 0; n < count; n++) {
-		if (r && !r->has[n])
-			continue;
-		if (!begun && n != first)
-			sass_text_add(&l->body, "\tbra L%u_%x;\n", l->instance, first * SASS_BYTES);
-		begun = true;
 		if (l->target[n] || n == first)
 			label(l, n);
 		sass_text_add(&l->body, "\t// %x\n", n * SASS_BYTES);
@@ -164,7 +180,7 @@ static bool lift_instructions(struct lift *l, uint32_t first, const struct regio
 static bool lift_region(struct lift *l, uint32_t first)
 {
 	struct region r;
-	bool good = region_find(l, first, &r) && lift_instructions(l, first, &r);
+	bool good = region_find(l, first, &r) && lift_instructions(l, first, r.list, r.size);
 
 	region_free(&r);
 	return good;
@@ -177,7 +193,7 @@ bool lift_body(struct lift *l)
 	l->compares_returns = !plan(l, 0, &total);
 	l->depth = 0;
 	if (l->compares_returns)
-		return lift_instructions(l, 0, NULL);
+		return lift_instructions(l, 0, NULL, count_of(l));
 	return lift_region(l, 0);
 }
 

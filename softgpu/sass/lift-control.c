@@ -87,6 +87,8 @@ bool lift_exit(struct lift *l, const struct sass_instr *i)
  */
 static void jump_to_one_of(struct lift *l, struct value p, struct value address, const bool *marked, int64_t base)
 {
+	if (!may_search(l))
+		return;
 	for (uint32_t n = 0; n < l->function->bytes / SASS_BYTES; n++) {
 		struct value is;
 

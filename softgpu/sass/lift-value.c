@@ -66,7 +66,7 @@ bool refuse(struct lift *l, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
-	snprintf(l->error, l->room, "%s%s at %#x", l->i->form->name, what, l->i->address);
+	snprintf(l->error, l->room, "%s%s at %#x", l->i ? l->i->form->name : "code", what, l->i ? l->i->address : 0);
 	l->failed = true;
 	return false;
 }

@@ -12,6 +12,9 @@
 /* The limit of a kernel. The largest one of PyTorch's has 81,344. */
 #define MAX_INSTRUCTIONS (1u << 20)
 
+/* The limit of searches through all instructions: about a second. */
+#define MAX_STEPS (UINT64_C(1) << 30)
+
 typedef bool lifting(struct lift *, const struct sass_instr *);
 
 #define X(name) lift_##name,
@@ -41,6 +44,12 @@ bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *targe
 		return false;
 	*target = (uint32_t)at;
 	return true;
+}
+
+bool may_search(struct lift *l)
+{
+	l->steps += l->function->bytes / SASS_BYTES;
+	return l->steps < MAX_STEPS || refuse(l, " in a kernel with too many jumps through registers");
 }
 
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target)
@@ -262,11 +271,12 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 	l->function = function;
 	l->error = error;
 	l->room = room;
-	l->target = calloc(5, count + 1);
+	l->target = calloc(6, count + 1);
 	l->returned = l->target + count + 1;
 	l->taken = l->returned + count + 1;
 	l->table = l->taken + count + 1;
 	l->converged = l->table + count + 1;
+	l->reached = l->converged + count + 1;
 	if (l->target)
 		done = find_targets(l, count) && lift_body(l);
 	else

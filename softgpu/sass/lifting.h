@@ -54,6 +54,7 @@ struct lift {
 	bool uses_members;
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
+	bool *reached;          /* scratch of lift-body.c, all false between regions */
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places: `instance` is the number of the one at hand */
@@ -63,6 +64,7 @@ struct lift {
 		unsigned int instance; /* that of the caller */
 		uint32_t back;         /* the return address */
 	} calls_open[SASS_CALL_DEPTH];
+	uint64_t steps; /* of searches through all instructions */
 	unsigned int labels;
 	char *error;
 	size_t room;
@@ -141,6 +143,8 @@ struct value variable_address(struct lift *l, const struct sass_relocation *r);
 /* Where an instruction jumps or calls: the offset in the function. */
 bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target); /* false: not an instruction */
 bool lift_at(struct lift *l, uint32_t n);
+/* To be asked before a search through all instructions. False: the code is made to take long. */
+bool may_search(struct lift *l);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
 uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 
