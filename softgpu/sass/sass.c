@@ -18,7 +18,9 @@ static int refuse(const struct sass_cubin *c, char *error, size_t room)
 	if (!is_complete(c))
 		snprintf(error, room, "it is not linked: link it, as nvcc does without -rdc=true");
 	else
-		snprintf(error, room, "code for sm_%u%s is not supported: compile it for sm_80, or to PTX",
+		snprintf(error, room,
+			 "code for sm_%u%s is not supported: compile it for sm_80, or to PTX; for a "
+			 "library that chooses by the device, set VCUDA_CPU_COMPUTE=8.0",
 			 c->architecture, c->specific ? "a" : "");
 	return -ENOTSUP;
 }
