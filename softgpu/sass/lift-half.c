@@ -10,9 +10,28 @@ static bool is_bf16(const struct sass_instr *i)
 	return i->field[SASS_F_BF16];
 }
 
+/* An f32 as two equal halves. The conversion does not round. */
+static struct value narrowed(struct lift *l, struct value v)
+{
+	struct value half = temporary(l, TEMPORARY_16);
+
+	emit(l, "cvt.rz.f16.f32 %s, %s", half.text, v.text);
+	return compute32(l, "mov.b32", "{%s, %s}", half.text, half.text);
+}
+
 static struct value halves(struct lift *l, const struct sass_operand *o, const struct sass_instr *i)
 {
-	return source_halves(l, o, is_bf16(i));
+	struct value v = in_register(l, source_bits(l, o));
+
+	if (o->half == SASS_F32 && (is_bf16(i) || i->field[SASS_F_WIDE]))
+		refuse(l, " with an f32 in place of halves");
+	else if (o->half == SASS_F32)
+		v = narrowed(l, v);
+	else if (o->half)
+		v = compute32(l, "prmt.b32", "%s, 0, %s", v.text, o->half == SASS_LOWER ? "0x1010" : "0x3232");
+	if (o->absolute)
+		v = compute32(l, "and.b32", "%s, 0x7fff7fff", v.text);
+	return o->negate ? compute32(l, "xor.b32", "%s, 0x80008000", v.text) : v;
 }
 
 /* A half of a pair as an f32. */

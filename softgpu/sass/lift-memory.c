@@ -5,13 +5,14 @@
 #include "sass/lifting.h"
 
 /* Types of accesses, as in the table. */
-enum { TYPE_U8, TYPE_S8, TYPE_U16, TYPE_S16, TYPE_32, TYPE_64, TYPE_128, TYPE_COUNT };
+/* U128 is how sm_75 reads 16 bytes that do not change. */
+enum { TYPE_U8, TYPE_S8, TYPE_U16, TYPE_S16, TYPE_32, TYPE_64, TYPE_128, TYPE_U128, TYPE_COUNT };
 
-static const char *const types[] = {"u8", "s8", "u16", "s16", "b32", "v2.b32", "v4.b32"};
+static const char *const types[] = {"u8", "s8", "u16", "s16", "b32", "v2.b32", "v4.b32", "v4.b32"};
 
 static unsigned int registers_of(int64_t type)
 {
-	return type == TYPE_128 ? 4 : type == TYPE_64 ? 2 : 1;
+	return type >= TYPE_128 ? 4 : type == TYPE_64 ? 2 : 1;
 }
 
 /* A uniform register adds to the address, unless it names a descriptor. */
@@ -166,7 +167,7 @@ static bool store(struct lift *l, const struct sass_instr *i, const char *space,
 	int64_t type = i->field[SASS_F_TYPE];
 	char from[128];
 
-	if (type >= TYPE_COUNT)
+	if (type > TYPE_128)
 		return refuse(l, " of type %u", (unsigned int)type);
 	name_registers(l, data->reg, registers_of(type), true, from, sizeof(from));
 	if (is_text(address, "0"))
@@ -183,11 +184,15 @@ static const char *qualified(const struct lift *l, const struct sass_instr *i, c
 	return to;
 }
 
+/* Without a uniform register the offset has that one's bits, too. */
 bool lift_ld(struct lift *l, const struct sass_instr *i)
 {
+	struct sass_instr plain = *i;
 	char space[40];
 
-	return load(l, i, qualified(l, i, "", space, sizeof(space)), address_of(l, i));
+	if (!i->field[SASS_F_HAS_U] && !i->field[SASS_F_DESCRIPTOR])
+		plain.field[SASS_F_OFFSET] = i->field[SASS_F_OFFSET] * 256 + i->field[SASS_F_U];
+	return load(l, &plain, qualified(l, i, "", space, sizeof(space)), address_of(l, i));
 }
 
 bool lift_ldg(struct lift *l, const struct sass_instr *i)

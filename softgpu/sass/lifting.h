@@ -79,13 +79,12 @@ struct value register_name(struct lift *l, bool uniform, unsigned int number); /
 struct value in_register(struct lift *l, struct value v);                      /* of 32 bits */
 struct value in_register_64(struct lift *l, struct value v);
 
-/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value; a pair of halves. */
+/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value. */
 struct value source_bits(struct lift *l, const struct sass_operand *o);
 struct value source_integer(struct lift *l, const struct sass_operand *o);
 struct value source_f32(struct lift *l, const struct sass_operand *o);
 struct value source_f64(struct lift *l, const struct sass_operand *o);
 struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
-struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf16);
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
