@@ -224,17 +224,6 @@ bool lift_bmov(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-bool lift_warpsync(struct lift *l, const struct sass_instr *i)
-{
-	struct value members = in_register(l, source_bits(l, &i->b));
-
-	if (i->field[SASS_F_EXCLUSIVE])
-		l->members = compute32(l, "mov.b32", "%s", members.text);
-	else
-		emit_guarded(l, "bar.warp.sync %s", members.text);
-	return true;
-}
-
 bool lift_nanosleep(struct lift *l, const struct sass_instr *i)
 {
 	emit_guarded(l, "nanosleep.u32 %s", source_bits(l, &i->b).text);

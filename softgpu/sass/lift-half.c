@@ -60,8 +60,16 @@ static bool add_wide(struct lift *l, const struct sass_instr *i, struct value a,
 	return true;
 }
 
+/* Both bits of denormals together are OOB: a NaN that says so is 0. */
+static bool is_oob(const struct sass_instr *i)
+{
+	return i->field[SASS_F_FTZ] && i->field[SASS_F_FMZ];
+}
+
 static const char *flushing(const struct sass_instr *i)
 {
+	if (is_oob(i))
+		return ".oob";
 	return (i->field[SASS_F_FTZ] || i->field[SASS_F_FMZ]) && !is_bf16(i) ? ".ftz" : "";
 }
 
@@ -88,8 +96,8 @@ bool lift_hmul2(struct lift *l, const struct sass_instr *i)
 	struct value a = halves(l, &i->a, i), b = halves(l, &i->b, i);
 	char operation[40];
 
-	if (i->field[SASS_F_WIDE])
-		return refuse(l, ".F32");
+	if (i->field[SASS_F_WIDE] || is_oob(i))
+		return refuse(l, "%s", is_oob(i) ? ".OOB" : ".F32");
 	if (i->field[SASS_F_RELU]) {
 		struct value zero = compute32(l, "mov.b32", "0x80008000");
 
@@ -130,13 +138,18 @@ bool lift_hfma2(struct lift *l, const struct sass_instr *i)
 
 bool lift_hmnmx2(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = halves(l, &i->a, i), b = halves(l, &i->b, i), least, most;
+	struct sass_operand first = i->a, second = i->b;
+	struct value a, b, least, most;
 	const char *type = is_bf16(i) ? "bf16x2" : "f16x2", *ftz = i->field[SASS_F_FTZ] && !is_bf16(i) ? ".ftz" : "";
 	const char *how = i->field[SASS_F_NAN]       ? i->field[SASS_F_XORSIGN] ? ".NaN.xorsign.abs" : ".NaN"
 			  : i->field[SASS_F_XORSIGN] ? ".xorsign.abs"
 						     : "";
 	char operation[40];
 
+	if (!keep_signs(l, i, &first, &second, 0x80008000))
+		return false;
+	a = halves(l, &first, i);
+	b = halves(l, &second, i);
 	snprintf(operation, sizeof(operation), "min%s%s.%s", ftz, how, type);
 	least = compute32(l, operation, "%s, %s", a.text, b.text);
 	snprintf(operation, sizeof(operation), "max%s%s.%s", ftz, how, type);

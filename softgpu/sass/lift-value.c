@@ -324,6 +324,7 @@ bool writes_uniform(const struct lift *l)
 	case SASS_LIFT_R2UR:
 	case SASS_LIFT_ULDC:
 	case SASS_LIFT_REDUX:
+	case SASS_LIFT_ELECT:
 		return true;
 	case SASS_LIFT_S2R:
 	case SASS_LIFT_VOTE:

@@ -45,6 +45,7 @@ struct lift {
 	} pending[2];
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
+	bool shared_window;   /* addresses of shared memory are made of SASS_SHARED_WINDOW */
 	struct value members; /* of the warp's next common operation, as WARPSYNC says; empty: those that are active */
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
@@ -53,6 +54,8 @@ struct lift {
 	size_t room;
 	bool failed;
 };
+
+enum special_register { SASS_SR_SWINHI = 0x2f, SASS_SR_BLOCK_OF_CLUSTER = 0x88 };
 
 enum temporary { TEMPORARY_32, TEMPORARY_64, TEMPORARY_PREDICATE, TEMPORARY_16 };
 
@@ -129,12 +132,21 @@ void write_comparison(struct lift *l, const struct sass_instr *i, struct value i
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
+/* The sources of a minimum or maximum as PTX's .xorsign.abs wants them; `signs`: the bits of an immediate's signs. */
+bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand *a, struct sass_operand *b,
+		uint32_t signs);
 
-/* ---- lift-memory.c ---- */
+/* ---- lift-address.c ---- */
 /* The 64-bit address of the first source, without the field `offset`. */
 struct value address_of(struct lift *l, const struct sass_instr *i);
-/* The same in shared memory: 32 bits. */
-struct value shared_address(struct lift *l, const struct sass_instr *i, const struct sass_operand *o);
+/* The same where the address may be one of shared memory of sm_90, which has SASS_SHARED_WINDOW above it. */
+#define SASS_SHARED_WINDOW UINT32_C(0x01000000)
+struct value generic_address_of(struct lift *l, const struct sass_instr *i);
+/* The same in shared memory: 32 bits. With `offset` where the bytes do not begin at 0; then `offset` becomes 0. */
+struct value shared_address(struct lift *l, struct sass_instr *i, const struct sass_operand *o);
+struct value local_address(struct lift *l, const struct sass_instr *i);
+
+/* ---- lift-memory.c ---- */
 /* ".relaxed.gpu" and the like for atomics; "" for weak accesses. */
 const char *scope_of(struct lift *l, const struct sass_instr *i);
 
