@@ -41,11 +41,14 @@ struct sass_form {
 /* The last one is an immediate that a relocation replaces. */
 enum sass_operand_kind { SASS_NONE, SASS_REGISTER, SASS_UNIFORM, SASS_IMMEDIATE, SASS_BANK, SASS_RELOCATED };
 
+/* Both halves; an f32 in their place; one of them twice. */
+enum sass_half { SASS_BOTH, SASS_F32, SASS_LOWER, SASS_UPPER };
+
 struct sass_operand {
 	uint8_t kind; /* enum sass_operand_kind */
 	uint8_t reg;  /* its number; of a constant the uniform register that has the bank's handle, if `bindless` */
 	bool negate, absolute, bindless;
-	uint8_t half;    /* of pairs: 0 both, 2 the lower one twice, 3 the upper one twice, 1 exchanged */
+	uint8_t half;    /* of pairs: enum sass_half; of conversions 1 for the upper one */
 	uint8_t bank;    /* of a constant */
 	uint32_t number; /* an immediate, or the offset of a constant in bytes */
 };

@@ -93,24 +93,52 @@ static bool compare_and_swap(struct lift *l, const struct sass_instr *i, const c
 	return true;
 }
 
+/* From sm_90 on integers have fewer types, and floating point numbers instructions of their own. */
+static int64_t integer_type(const struct lift *l, const struct sass_instr *i)
+{
+	int64_t type = i->field[SASS_F_TYPE];
+
+	if (l->cubin->architecture < 90 || type < TYPE_F32)
+		return type;
+	return type == TYPE_F32 ? TYPE_S64 : TYPE_COUNT;
+}
+
+/* The predicate says that it is done: it is where the address is not global, too. */
+static bool generic(struct lift *l, const struct sass_instr *i)
+{
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], value_of("%%pt"));
+	return atomic(l, i, "", scope_of(l, i), generic_address_of(l, i));
+}
+
 bool lift_atom(struct lift *l, const struct sass_instr *i)
 {
-	return atomic(l, i, "", scope_of(l, i), address_of(l, i));
+	struct sass_instr plain = *i;
+
+	plain.field[SASS_F_TYPE] = integer_type(l, i);
+	return generic(l, &plain);
 }
 
 bool lift_atomg(struct lift *l, const struct sass_instr *i)
 {
-	return atomic(l, i, ".global", scope_of(l, i), address_of(l, i));
+	struct sass_instr plain = *i;
+
+	plain.field[SASS_F_TYPE] = integer_type(l, i);
+	return atomic(l, &plain, ".global", scope_of(l, i), address_of(l, i));
 }
 
 bool lift_atoms(struct lift *l, const struct sass_instr *i)
 {
-	return atomic(l, i, ".shared", ".relaxed.cta", shared_address(l, i, &i->a));
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
+
+	plain.field[SASS_F_TYPE] = integer_type(l, i);
+	return atomic(l, &plain, ".shared", ".relaxed.cta", address);
 }
 
 bool lift_atom_cas(struct lift *l, const struct sass_instr *i)
 {
-	return compare_and_swap(l, i, "", scope_of(l, i), address_of(l, i));
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], value_of("%%pt"));
+	return compare_and_swap(l, i, "", scope_of(l, i), generic_address_of(l, i));
 }
 
 bool lift_atomg_cas(struct lift *l, const struct sass_instr *i)
@@ -120,12 +148,15 @@ bool lift_atomg_cas(struct lift *l, const struct sass_instr *i)
 
 bool lift_atoms_cas(struct lift *l, const struct sass_instr *i)
 {
-	return compare_and_swap(l, i, ".shared", ".relaxed.cta", shared_address(l, i, &i->a));
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
+
+	return compare_and_swap(l, &plain, ".shared", ".relaxed.cta", address);
 }
 
-bool lift_red(struct lift *l, const struct sass_instr *i)
+static bool reduce(struct lift *l, const struct sass_instr *i, int64_t type)
 {
-	int64_t operation = i->field[SASS_F_OPERATION], type = i->field[SASS_F_TYPE];
+	int64_t operation = i->field[SASS_F_OPERATION];
 	const char *suffix = suffix_of(operation, type), *order = scope_of(l, i);
 	struct value address = address_of(l, i), data;
 
@@ -137,22 +168,28 @@ bool lift_red(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
+bool lift_red(struct lift *l, const struct sass_instr *i)
+{
+	return reduce(l, i, integer_type(l, i));
+}
+
 /* Adds the number of the lanes: each one adds 1. */
 bool lift_atoms_popc(struct lift *l, const struct sass_instr *i)
 {
-	struct value address = shared_address(l, i, &i->a);
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
 
 	if (i->d != SASS_RZ)
 		return refuse(l, " with a result");
 	emit_guarded(l, "red.relaxed.cta.shared.add.u32 [%s+%lld], 1", address.text,
-		     (long long)i->field[SASS_F_OFFSET]);
+		     (long long)plain.field[SASS_F_OFFSET]);
 	return true;
 }
 
 /* The types of floating point atomics of sm_90. */
-static int64_t type_of_float(int64_t type)
+static int64_t float_type(const struct sass_instr *i)
 {
-	switch (type) {
+	switch (i->field[SASS_F_FTYPE]) {
 	case 0:
 		return TYPE_F16X2;
 	case 3:
@@ -169,16 +206,21 @@ static int64_t type_of_float(int64_t type)
 
 bool lift_redf(struct lift *l, const struct sass_instr *i)
 {
+	return reduce(l, i, float_type(i));
+}
+
+bool lift_atomf(struct lift *l, const struct sass_instr *i)
+{
 	struct sass_instr plain = *i;
 
-	plain.field[SASS_F_TYPE] = type_of_float(i->field[SASS_F_FTYPE]);
-	return lift_red(l, &plain);
+	plain.field[SASS_F_TYPE] = float_type(i);
+	return generic(l, &plain);
 }
 
 bool lift_atomgf(struct lift *l, const struct sass_instr *i)
 {
 	struct sass_instr plain = *i;
 
-	plain.field[SASS_F_TYPE] = type_of_float(i->field[SASS_F_FTYPE]);
-	return lift_atomg(l, &plain);
+	plain.field[SASS_F_TYPE] = float_type(i);
+	return atomic(l, &plain, ".global", scope_of(l, i), address_of(l, i));
 }

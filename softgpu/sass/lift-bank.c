@@ -14,7 +14,8 @@ enum {
 	LOCAL_BASE = 0x20,
 	STACK_TOP = 0x28,
 	DYNAMIC_SHARED = 0x2c,
-	CONSTANT_BASE = 0x50,
+	CONSTANT_BASE_80 = 0x50,
+	CONSTANT_BASE_90 = 0xd0,
 	RESERVED_SHARED = 0x114,
 	DESCRIPTOR_80 = 0x118,
 	DESCRIPTOR_90 = 0x208
@@ -41,7 +42,9 @@ static struct value constant_base(struct lift *l)
 static struct value launch_word(struct lift *l, uint32_t offset)
 {
 	static const char *const shape[] = {"%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z"};
-	uint32_t descriptor = l->cubin->architecture >= 90 ? DESCRIPTOR_90 : DESCRIPTOR_80;
+	bool is_90 = l->cubin->architecture >= 90;
+	uint32_t descriptor = is_90 ? DESCRIPTOR_90 : DESCRIPTOR_80,
+		 constants = is_90 ? CONSTANT_BASE_90 : CONSTANT_BASE_80;
 	const char *window;
 	struct value low, high;
 
@@ -51,12 +54,11 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		return value_of("%u", frame_of(l));
 	if (offset == DYNAMIC_SHARED)
 		return compute32(l, "mov.u32", "%%dynamic_smem_size");
-	if (offset == CONSTANT_BASE || offset == CONSTANT_BASE + 4) {
+	if (offset == constants || offset == constants + 4) {
 		unpack(l, constant_base(l), &low, &high);
 		return offset % 8 ? high : low;
 	}
-	if (offset == descriptor || offset == descriptor + 4 ||
-	    (offset == RESERVED_SHARED && l->cubin->architecture < 90))
+	if (offset == descriptor || offset == descriptor + 4 || offset == RESERVED_SHARED)
 		return value_of("0");
 	if (offset >= STACK_TOP) {
 		refuse(l, " with constant c[0][%#x]", offset);

@@ -284,16 +284,6 @@ bool lift_bmov(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-bool lift_warpsync(struct lift *l, const struct sass_instr *i)
-{
-	struct value members = in_register(l, source_bits(l, &i->b));
-
-	set_members(l, members);
-	if (!i->field[SASS_F_EXCLUSIVE])
-		emit_guarded(l, "bar.warp.sync %s", members.text);
-	return true;
-}
-
 bool lift_nanosleep(struct lift *l, const struct sass_instr *i)
 {
 	emit_guarded(l, "nanosleep.u32 %s", source_bits(l, &i->b).text);

@@ -62,13 +62,32 @@ static struct value chosen(struct lift *l, const struct sass_instr *i, struct va
 			 predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text);
 }
 
+/* XORSIGN takes absolute values, as PTX does, but has the signs from before. An immediate has no sign to take. */
+bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand *a, struct sass_operand *b,
+		uint32_t signs)
+{
+	bool positive = b->kind == SASS_IMMEDIATE && !(b->number & signs);
+
+	if (!i->field[SASS_F_XORSIGN])
+		return true;
+	if (!a->absolute || a->negate || b->negate || !(b->absolute || positive))
+		return refuse(l, ".XORSIGN of numbers with their signs");
+	a->absolute = b->absolute = false;
+	return true;
+}
+
 bool lift_fmnmx(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = source_f32(l, &i->a), b = source_f32(l, &i->b), least, most;
+	struct sass_operand first = i->a, second = i->b;
+	struct value a, b, least, most;
 	char operation[40];
 	const char *modifiers[] = {"", ".NaN", ".xorsign.abs", ".NaN.xorsign.abs"};
 	const char *how = modifiers[i->field[SASS_F_NAN] | i->field[SASS_F_XORSIGN] << 1];
 
+	if (!keep_signs(l, i, &first, &second, 0x80000000))
+		return false;
+	a = source_f32(l, &first);
+	b = source_f32(l, &second);
 	snprintf(operation, sizeof(operation), "min%s%s.f32", i->field[SASS_F_FTZ] ? ".ftz" : "", how);
 	least = compute32(l, operation, "%s, %s", a.text, b.text);
 	snprintf(operation, sizeof(operation), "max%s%s.f32", i->field[SASS_F_FTZ] ? ".ftz" : "", how);

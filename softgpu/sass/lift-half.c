@@ -10,9 +10,28 @@ static bool is_bf16(const struct sass_instr *i)
 	return i->field[SASS_F_BF16];
 }
 
+/* An f32 as two equal halves. The conversion does not round. */
+static struct value narrowed(struct lift *l, struct value v)
+{
+	struct value half = temporary(l, TEMPORARY_16);
+
+	emit(l, "cvt.rz.f16.f32 %s, %s", half.text, v.text);
+	return compute32(l, "mov.b32", "{%s, %s}", half.text, half.text);
+}
+
 static struct value halves(struct lift *l, const struct sass_operand *o, const struct sass_instr *i)
 {
-	return source_halves(l, o, is_bf16(i));
+	struct value v = in_register(l, source_bits(l, o));
+
+	if (o->half == SASS_F32 && (is_bf16(i) || i->field[SASS_F_WIDE]))
+		refuse(l, " with an f32 in place of halves");
+	else if (o->half == SASS_F32)
+		v = narrowed(l, v);
+	else if (o->half)
+		v = compute32(l, "prmt.b32", "%s, 0, %s", v.text, o->half == SASS_LOWER ? "0x1010" : "0x3232");
+	if (o->absolute)
+		v = compute32(l, "and.b32", "%s, 0x7fff7fff", v.text);
+	return o->negate ? compute32(l, "xor.b32", "%s, 0x80008000", v.text) : v;
 }
 
 /* A half of a pair as an f32. */
@@ -41,8 +60,16 @@ static bool add_wide(struct lift *l, const struct sass_instr *i, struct value a,
 	return true;
 }
 
+/* Both bits of denormals together are OOB: a NaN that says so is 0. */
+static bool is_oob(const struct sass_instr *i)
+{
+	return i->field[SASS_F_FTZ] && i->field[SASS_F_FMZ];
+}
+
 static const char *flushing(const struct sass_instr *i)
 {
+	if (is_oob(i))
+		return ".oob";
 	return (i->field[SASS_F_FTZ] || i->field[SASS_F_FMZ]) && !is_bf16(i) ? ".ftz" : "";
 }
 
@@ -69,8 +96,8 @@ bool lift_hmul2(struct lift *l, const struct sass_instr *i)
 	struct value a = halves(l, &i->a, i), b = halves(l, &i->b, i);
 	char operation[40];
 
-	if (i->field[SASS_F_WIDE])
-		return refuse(l, ".F32");
+	if (i->field[SASS_F_WIDE] || is_oob(i))
+		return refuse(l, "%s", is_oob(i) ? ".OOB" : ".F32");
 	if (i->field[SASS_F_RELU]) {
 		struct value zero = compute32(l, "mov.b32", "0x80008000");
 
@@ -111,13 +138,18 @@ bool lift_hfma2(struct lift *l, const struct sass_instr *i)
 
 bool lift_hmnmx2(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = halves(l, &i->a, i), b = halves(l, &i->b, i), least, most;
+	struct sass_operand first = i->a, second = i->b;
+	struct value a, b, least, most;
 	const char *type = is_bf16(i) ? "bf16x2" : "f16x2", *ftz = i->field[SASS_F_FTZ] && !is_bf16(i) ? ".ftz" : "";
 	const char *how = i->field[SASS_F_NAN]       ? i->field[SASS_F_XORSIGN] ? ".NaN.xorsign.abs" : ".NaN"
 			  : i->field[SASS_F_XORSIGN] ? ".xorsign.abs"
 						     : "";
 	char operation[40];
 
+	if (!keep_signs(l, i, &first, &second, 0x80008000))
+		return false;
+	a = halves(l, &first, i);
+	b = halves(l, &second, i);
 	snprintf(operation, sizeof(operation), "min%s%s.%s", ftz, how, type);
 	least = compute32(l, operation, "%s, %s", a.text, b.text);
 	snprintf(operation, sizeof(operation), "max%s%s.%s", ftz, how, type);

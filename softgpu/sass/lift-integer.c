@@ -76,9 +76,24 @@ bool lift_iadd3(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
+/* a + b, or that of both halves: there -b is the complement and 1. */
+static struct value simple_sum(struct lift *l, const struct sass_instr *i)
+{
+	struct value a = source_bits(l, &i->a), b = source_bits(l, &i->b), complement;
+
+	if (!i->field[SASS_F_HALVES])
+		return add(l, a, source_integer(l, &i->b));
+	a = in_register(l, a);
+	if (!i->b.negate)
+		return compute32(l, "add.u16x2", "%s, %s", a.text, in_register(l, b).text);
+	complement = compute32(l, "not.b32", "%s", b.text);
+	b = compute32(l, "add.u16x2", "%s, %s", complement.text, compute32(l, "mov.b32", "0x10001").text);
+	return compute32(l, "add.u16x2", "%s, %s", a.text, b.text);
+}
+
 bool lift_viadd(struct lift *l, const struct sass_instr *i)
 {
-	write_32(l, i->d, add(l, source_integer(l, &i->a), source_integer(l, &i->b)));
+	write_32(l, i->d, simple_sum(l, i));
 	return true;
 }
 
@@ -230,26 +245,45 @@ bool lift_iabs(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/* The lesser where the predicate holds, else the greater. */
-bool lift_imnmx(struct lift *l, const struct sass_instr *i)
+/* The lesser where the predicate holds, else the greater; of 32 bits or of both halves. RELU: at least 0. */
+static bool write_extreme(struct lift *l, const struct sass_instr *i, struct value a, struct value b)
 {
-	struct value a = in_register(l, source_bits(l, &i->a)), b = source_bits(l, &i->b), least, most;
-	const char *type = is_signed(i) ? "s32" : "u32";
+	static const char *const types[] = {"u32", "s32", "u16x2", "s16x2"};
+	const char *type = types[is_signed(i) + 2 * i->field[SASS_F_HALVES]];
+	struct value least, most, r;
 	char operation[16];
 
+	if (i->field[SASS_F_RELU] && !is_signed(i))
+		return refuse(l, ".RELU of unsigned numbers");
+	a = in_register(l, a);
+	b = in_register(l, b);
 	snprintf(operation, sizeof(operation), "min.%s", type);
 	least = compute32(l, operation, "%s, %s", a.text, b.text);
 	snprintf(operation, sizeof(operation), "max.%s", type);
 	most = compute32(l, operation, "%s, %s", a.text, b.text);
-	write_32(l, i->d,
-		 compute32(l, "selp.b32", "%s, %s, %s", least.text, most.text,
-			   predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text));
+	r = compute32(l, "selp.b32", "%s, %s, %s", least.text, most.text,
+		      predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]).text);
+	if (i->field[SASS_F_RELU])
+		r = compute32(l, operation, "%s, %s", r.text, compute32(l, "mov.b32", "0").text);
+	write_32(l, i->d, r);
 	return true;
+}
+
+bool lift_imnmx(struct lift *l, const struct sass_instr *i)
+{
+	return write_extreme(l, i, source_bits(l, &i->a), source_bits(l, &i->b));
 }
 
 bool lift_vimnmx(struct lift *l, const struct sass_instr *i)
 {
+	if (i->field[SASS_F_P0] != SASS_PT || i->field[SASS_F_P1] != SASS_PT)
+		return refuse(l, " with a predicate as a result");
 	return lift_imnmx(l, i);
+}
+
+bool lift_viaddmnmx(struct lift *l, const struct sass_instr *i)
+{
+	return write_extreme(l, i, simple_sum(l, i), source_bits(l, &i->c));
 }
 
 /* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
@@ -302,83 +336,5 @@ bool lift_isetp(struct lift *l, const struct sass_instr *i)
 	else
 		is = compare(l, comparisons[how], is_signed(i) ? "s32" : "u32", a, b);
 	write_comparison(l, i, is);
-	return true;
-}
-
-bool lift_idp(struct lift *l, const struct sass_instr *i)
-{
-	const char *types = is_signed(i)                ? i->field[SASS_F_SIGNED_B] ? "s32.s32" : "s32.u32"
-			    : i->field[SASS_F_SIGNED_B] ? "u32.s32"
-							: "u32.u32";
-	struct value a = in_register(l, source_bits(l, &i->a)), b = in_register(l, source_bits(l, &i->b)),
-		     c = in_register(l, source_bits(l, &i->c));
-	char operation[24];
-
-	snprintf(operation, sizeof(operation), "%s.%s",
-		 !i->field[SASS_F_TWO]   ? "dp4a"
-		 : i->field[SASS_F_HIGH] ? "dp2a.hi"
-					 : "dp2a.lo",
-		 types);
-	write_32(l, i->d, compute32(l, operation, "%s, %s, %s", a.text, b.text, c.text));
-	return true;
-}
-
-/* |a - b| + c */
-bool lift_vabsdiff(struct lift *l, const struct sass_instr *i)
-{
-	struct value a = in_register(l, source_bits(l, &i->a)), b = in_register(l, source_bits(l, &i->b)),
-		     c = in_register(l, source_bits(l, &i->c));
-
-	write_32(l, i->d, compute32(l, is_signed(i) ? "sad.s32" : "sad.u32", "%s, %s, %s", a.text, b.text, c.text));
-	return true;
-}
-
-bool lift_vabsdiff4(struct lift *l, const struct sass_instr *i)
-{
-	const char *types = is_signed(i) ? ".s32.s32.s32" : ".u32.u32.u32";
-	struct value a = in_register(l, source_bits(l, &i->a)), b = in_register(l, source_bits(l, &i->b)),
-		     c = in_register(l, source_bits(l, &i->c));
-	char operation[40];
-
-	snprintf(operation, sizeof(operation), "vabsdiff4%s%s", types, i->field[SASS_F_SUM] ? ".add" : "");
-	write_32(l, i->d, compute32(l, operation, "%s, %s, %s", a.text, b.text, c.text));
-	return true;
-}
-
-static struct value clamp(struct lift *l, struct value v, bool to_signed, bool wide)
-{
-	static const char *const least[] = {"0", "0", "-128", "-32768"}, *const most[] = {"255", "65535", "127",
-											  "32767"};
-	unsigned int n = (to_signed ? 2 : 0) + wide;
-
-	return compute32(l, "min.s32", "%s, %s", compute32(l, "max.s32", "%s, %s", v.text, least[n]).text, most[n]);
-}
-
-/* Clamps a signed number to the range of a smaller type. */
-bool lift_i2i(struct lift *l, const struct sass_instr *i)
-{
-	struct value v = clamp(l, in_register(l, source_bits(l, &i->b)), is_signed(i), i->field[SASS_F_WIDE]);
-
-	write_32(l, i->d, compute32(l, "and.b32", "%s, %s", v.text, i->field[SASS_F_WIDE] ? "0xffff" : "0xff"));
-	return true;
-}
-
-/* Two signed numbers, clamped to a smaller type, below the lower bits of c. */
-bool lift_i2ip(struct lift *l, const struct sass_instr *i)
-{
-	static const char *const sizes[] = {"8", "16", "2", "4"};
-	unsigned int size = (unsigned int)i->field[SASS_F_SIZE];
-	struct value a = in_register(l, source_bits(l, &i->a)), b = in_register(l, source_bits(l, &i->b)),
-		     c = source_bits(l, &i->c);
-	char operation[40];
-
-	if (size == 1 && !is_text(c, "0"))
-		return refuse(l, " with a third number");
-	snprintf(operation, sizeof(operation), "cvt.pack.sat.%c%s.s32%s", is_signed(i) ? 's' : 'u', sizes[size],
-		 size == 1 ? "" : ".b32");
-	if (size == 1)
-		write_32(l, i->d, compute32(l, operation, "%s, %s", a.text, b.text));
-	else
-		write_32(l, i->d, compute32(l, operation, "%s, %s, %s", a.text, b.text, in_register(l, c).text));
 	return true;
 }

@@ -307,6 +307,7 @@ static const char *special(unsigned int number)
 		{0x53, "%globaltimer_hi"},
 		{0x32, "%total_smem_size"},
 		{0x43, "%smid"},
+		{SASS_SR_BLOCK_OF_CLUSTER, "0"},
 		{0xff, "0"},
 	};
 
@@ -320,6 +321,12 @@ bool lift_s2r(struct lift *l, const struct sass_instr *i)
 {
 	const char *name = special((unsigned int)i->field[SASS_F_SR]);
 
+	if (i->field[SASS_F_SR] == SASS_SR_SWINHI && l->cubin->architecture >= 90) {
+		write_32(l, i->d, value_of("0x%x", SASS_SHARED_WINDOW));
+		return true;
+	}
+	if (i->field[SASS_F_SR] == SASS_SR_BLOCK_OF_CLUSTER && l->function->cluster[0])
+		return refuse(l, " of a cluster");
 	if (!name)
 		return refuse(l, " of special register %#x", (unsigned int)i->field[SASS_F_SR]);
 	write_32(l, i->d, compute32(l, "mov.u32", "%s", name));

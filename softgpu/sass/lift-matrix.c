@@ -139,7 +139,8 @@ static void names_of(const struct value *v, unsigned int count, char *to, size_t
 bool lift_ldsm(struct lift *l, const struct sass_instr *i)
 {
 	unsigned int count = 1u << i->field[SASS_F_COUNT];
-	struct value d[4], address = shared_address(l, i, &i->a);
+	struct sass_instr plain = *i;
+	struct value d[4], address = shared_address(l, &plain, &i->a);
 	char to[128];
 
 	if (count > 4 || i->field[SASS_F_TYPE])
@@ -148,7 +149,8 @@ bool lift_ldsm(struct lift *l, const struct sass_instr *i)
 		d[n] = temporary(l, TEMPORARY_32);
 	names_of(d, count, to, sizeof(to));
 	emit_guarded(l, "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %s, [%s+%lld]", count,
-		     i->field[SASS_F_TRANSPOSED] ? ".trans" : "", to, address.text, (long long)i->field[SASS_F_OFFSET]);
+		     i->field[SASS_F_TRANSPOSED] ? ".trans" : "", to, address.text,
+		     (long long)plain.field[SASS_F_OFFSET]);
 	for (unsigned int n = 0; n < count; n++)
 		write_32(l, i->d == SASS_RZ ? SASS_RZ : i->d + n, d[n]);
 	return true;

@@ -5,75 +5,14 @@
 #include "sass/lifting.h"
 
 /* Types of accesses, as in the table. */
-enum { TYPE_U8, TYPE_S8, TYPE_U16, TYPE_S16, TYPE_32, TYPE_64, TYPE_128, TYPE_COUNT };
+/* U128 is how sm_75 reads 16 bytes that do not change. */
+enum { TYPE_U8, TYPE_S8, TYPE_U16, TYPE_S16, TYPE_32, TYPE_64, TYPE_128, TYPE_U128, TYPE_COUNT };
 
-static const char *const types[] = {"u8", "s8", "u16", "s16", "b32", "v2.b32", "v4.b32"};
+static const char *const types[] = {"u8", "s8", "u16", "s16", "b32", "v2.b32", "v4.b32", "v4.b32"};
 
 static unsigned int registers_of(int64_t type)
 {
-	return type == TYPE_128 ? 4 : type == TYPE_64 ? 2 : 1;
-}
-
-/* A uniform register adds to the address, unless it names a descriptor. */
-static bool has_uniform(const struct sass_instr *i)
-{
-	return i->field[SASS_F_HAS_U] && !i->field[SASS_F_DESCRIPTOR];
-}
-
-static struct value sum(struct lift *l, struct value a, struct value b)
-{
-	if (is_text(a, "0"))
-		return b;
-	return is_text(b, "0") ? a : compute64(l, "add.u64", "%s, %s", a.text, b.text);
-}
-
-static struct value zero_extended(struct lift *l, struct value v)
-{
-	return is_text(v, "0") ? v : compute64(l, "cvt.u64.u32", "%s", v.text);
-}
-
-struct value address_of(struct lift *l, const struct sass_instr *i)
-{
-	struct sass_operand u = {.kind = SASS_UNIFORM, .reg = (uint8_t)(i->field[SASS_F_U] & 63)};
-	bool wide = i->field[SASS_F_WIDE], with_u = has_uniform(i);
-	struct value a;
-
-	if (!wide)
-		a = zero_extended(l, source_bits(l, &i->a));
-	else if (with_u && !i->field[SASS_F_WIDE_A])
-		a = zero_extended(l, source_bits(l, &i->a));
-	else
-		a = source_64(l, &i->a);
-	if (with_u)
-		a = sum(l, a, wide ? source_64(l, &u) : zero_extended(l, register_name(l, true, u.reg)));
-	return a;
-}
-
-struct value shared_address(struct lift *l, const struct sass_instr *i, const struct sass_operand *o)
-{
-	struct value a = source_bits(l, o), u;
-	unsigned int scale = (unsigned int)i->field[SASS_F_SCALE];
-
-	l->uses_shared = true;
-	if (scale && !is_text(a, "0"))
-		a = compute32(l, "shl.b32", "%s, %u", a.text, scale + 1);
-	if (i->field[SASS_F_HAS_U] && !i->field[SASS_F_DESCRIPTOR]) {
-		u = register_name(l, true, (unsigned int)i->field[SASS_F_U] & 63);
-		a = is_text(a, "0") ? u : compute32(l, "add.u32", "%s, %s", a.text, u.text);
-	}
-	return is_text(a, "0") ? value_of("%%shared") : compute32(l, "add.u32", "%%shared, %s", a.text);
-}
-
-static struct value local_address(struct lift *l, const struct sass_instr *i)
-{
-	struct value a = source_bits(l, &i->a), u;
-
-	l->uses_local = true;
-	if (i->field[SASS_F_HAS_U]) {
-		u = register_name(l, true, (unsigned int)i->field[SASS_F_U] & 63);
-		a = is_text(a, "0") ? u : compute32(l, "add.u32", "%s, %s", a.text, u.text);
-	}
-	return is_text(a, "0") ? value_of("%%local") : compute32(l, "add.u32", "%%local, %s", a.text);
+	return type >= TYPE_128 ? 4 : type == TYPE_64 ? 2 : 1;
 }
 
 /* Scope and strength of accesses. Before sm_80 they were two fields. */
@@ -166,7 +105,7 @@ static bool store(struct lift *l, const struct sass_instr *i, const char *space,
 	int64_t type = i->field[SASS_F_TYPE];
 	char from[128];
 
-	if (type >= TYPE_COUNT)
+	if (type > TYPE_128)
 		return refuse(l, " of type %u", (unsigned int)type);
 	name_registers(l, data->reg, registers_of(type), true, from, sizeof(from));
 	if (is_text(address, "0"))
@@ -183,11 +122,15 @@ static const char *qualified(const struct lift *l, const struct sass_instr *i, c
 	return to;
 }
 
+/* Without a uniform register the offset has that one's bits, too. */
 bool lift_ld(struct lift *l, const struct sass_instr *i)
 {
+	struct sass_instr plain = *i;
 	char space[40];
 
-	return load(l, i, qualified(l, i, "", space, sizeof(space)), address_of(l, i));
+	if (!i->field[SASS_F_HAS_U] && !i->field[SASS_F_DESCRIPTOR])
+		plain.field[SASS_F_OFFSET] = i->field[SASS_F_OFFSET] * 256 + i->field[SASS_F_U];
+	return load(l, &plain, qualified(l, i, "", space, sizeof(space)), generic_address_of(l, i));
 }
 
 bool lift_ldg(struct lift *l, const struct sass_instr *i)
@@ -201,7 +144,7 @@ bool lift_st(struct lift *l, const struct sass_instr *i)
 {
 	char space[40];
 
-	return store(l, i, qualified(l, i, "", space, sizeof(space)), address_of(l, i));
+	return store(l, i, qualified(l, i, "", space, sizeof(space)), generic_address_of(l, i));
 }
 
 bool lift_stg(struct lift *l, const struct sass_instr *i)
@@ -213,12 +156,18 @@ bool lift_stg(struct lift *l, const struct sass_instr *i)
 
 bool lift_lds(struct lift *l, const struct sass_instr *i)
 {
-	return load(l, i, ".shared", shared_address(l, i, &i->a));
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
+
+	return load(l, &plain, ".shared", address);
 }
 
 bool lift_sts(struct lift *l, const struct sass_instr *i)
 {
-	return store(l, i, ".shared", shared_address(l, i, &i->a));
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
+
+	return store(l, &plain, ".shared", address);
 }
 
 bool lift_ldl(struct lift *l, const struct sass_instr *i)
@@ -313,10 +262,11 @@ static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target
 	from = in_register_64(l, address_of(l, &plain));
 	plain.field[SASS_F_HAS_U] = uniform_target;
 	plain.field[SASS_F_SCALE] = 0;
+	plain.field[SASS_F_OFFSET] = i->field[SASS_F_OFFSET_TO];
 	target = shared_address(l, &plain, &to);
 	length = snprintf(statement, sizeof(statement), "cp.async.%s.shared.global [%s+%lld], ",
 			  bytes == 16 && !i->field[SASS_F_CACHED] ? "cg" : "ca", target.text,
-			  (long long)i->field[SASS_F_OFFSET_TO]);
+			  (long long)plain.field[SASS_F_OFFSET]);
 	if (i->field[SASS_F_FILL])
 		count = filled(l, i, bytes, &from);
 	else
@@ -366,8 +316,12 @@ bool lift_qspc(struct lift *l, const struct sass_instr *i)
 {
 	static const char *const spaces[] = {"isspacep.global", "isspacep.local", "isspacep.shared", NULL};
 	const char *space = spaces[i->field[SASS_F_SPACE]];
-	struct value a = address_of(l, i);
+	struct value a = generic_address_of(l, i);
 
+	if (!space && i->d == SASS_RZ && !l->function->cluster[0]) { /* the memory of another block of the cluster */
+		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], value_of("%%pf"));
+		return true;
+	}
 	if (!space || i->d != SASS_RZ)
 		return refuse(l, " of space %u", (unsigned int)i->field[SASS_F_SPACE]);
 	if (i->field[SASS_F_OFFSET] || a.text[0] != '%')

@@ -235,19 +235,6 @@ struct value source_f64(struct lift *l, const struct sass_operand *o)
 	return o->negate ? compute64(l, "xor.b64", "%s, 0x8000000000000000", v.text) : v;
 }
 
-struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf16)
-{
-	static const char *const selectors[] = {NULL, "0x1032", "0x1010", "0x3232"};
-	struct value v = in_register(l, source_bits(l, o));
-
-	(void)bf16;
-	if (o->half)
-		v = compute32(l, "prmt.b32", "%s, 0, %s", v.text, selectors[o->half & 3]);
-	if (o->absolute)
-		v = compute32(l, "and.b32", "%s, 0x7fff7fff", v.text);
-	return o->negate ? compute32(l, "xor.b32", "%s, 0x80008000", v.text) : v;
-}
-
 /* ---- predicates ---- */
 
 bool has_uniform_predicates(const struct lift *l)
@@ -356,6 +343,7 @@ bool writes_uniform(const struct lift *l)
 	case SASS_LIFT_R2UR:
 	case SASS_LIFT_ULDC:
 	case SASS_LIFT_REDUX:
+	case SASS_LIFT_ELECT:
 		return true;
 	case SASS_LIFT_S2R:
 	case SASS_LIFT_VOTE:

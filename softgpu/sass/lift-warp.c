@@ -63,6 +63,61 @@ void set_members(struct lift *l, struct value members)
 	emit_guarded(l, "mov.b32 %%members, %s", members.text);
 }
 
+/* The lanes that WARPSYNC names. From sm_90 on the register is elsewhere, and there is none for all lanes. */
+static bool named_members(struct lift *l, const struct sass_instr *i, struct value *members)
+{
+	struct sass_operand source = {.kind = SASS_REGISTER, .reg = (uint8_t)i->field[SASS_F_SOURCE]};
+
+	if (l->cubin->architecture < 90) {
+		bool more = i->b.kind == SASS_REGISTER && i->field[SASS_F_TARGET] >> 6; /* beside the register */
+
+		if (more || i->field[SASS_F_EXCLUSIVE_90] || i->field[SASS_F_NEAR] || source.reg)
+			return refuse(l, " with a form of sm_90");
+		*members = in_register(l, source_bits(l, &i->b));
+	} else if (i->b.kind == SASS_REGISTER) {
+		*members = in_register(l, source_bits(l, &source));
+	} else if (i->b.kind == SASS_IMMEDIATE) {
+		*members = compute32(l, "mov.b32", "-1");
+	} else {
+		return refuse(l, " with a form before sm_90");
+	}
+	return true;
+}
+
+/*
+ * WARPSYNC.EXCLUSIVE names the lanes of the next common operation. So does WARPSYNC.COLLECTIVE of sm_90, which has the
+ * bit that EXCLUSIVE had before, up to ENDCOLLECTIVE.
+ */
+bool lift_warpsync(struct lift *l, const struct sass_instr *i)
+{
+	struct value members;
+
+	if (!named_members(l, i, &members))
+		return false;
+	set_members(l, members);
+	if (!i->field[SASS_F_EXCLUSIVE] && !i->field[SASS_F_EXCLUSIVE_90])
+		emit_guarded(l, "bar.warp.sync %s", members.text);
+	return true;
+}
+
+bool lift_endcollective(struct lift *l, const struct sass_instr *i)
+{
+	(void)i;
+	l->members.text[0] = 0;
+	return true;
+}
+
+/* One of the lanes that are here: its number, and the predicate whether it is this one. */
+bool lift_elect(struct lift *l, const struct sass_instr *i)
+{
+	struct value members = active(l), is = temporary(l, TEMPORARY_PREDICATE), r = temporary(l, TEMPORARY_32);
+
+	emit_guarded(l, "elect.sync %s|%s, %s", r.text, is.text, members.text);
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
+	write_32(l, i->d, r);
+	return true;
+}
+
 enum { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
 
 bool lift_shfl(struct lift *l, const struct sass_instr *i)

@@ -113,6 +113,7 @@ static bool find_targets(struct lift *l, uint32_t count)
 			l->target[target / SASS_BYTES] = true;
 		tables |= i.form->function == SASS_LIFT_BRX;
 		functions |= i.form->function == SASS_LIFT_CALL && i.a.kind;
+		l->shared_window |= i.form->function == SASS_LIFT_S2R && i.field[SASS_F_SR] == SASS_SR_SWINHI;
 	}
 	if (functions)
 		note_functions(l);
@@ -213,6 +214,9 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 			      "\t.reg .b32 %%shared;\n\t.reg .b64 %%shared64;\n\tmov.u32 %%shared, "
 			      "$shared_%u;\n\tmov.u64 %%shared64, $shared_%u;\n",
 			      l->function->section, l->function->section);
+	if (l->uses_shared && l->function->shared_base)
+		sass_text_add(out, "\tsub.u32 %%shared, %%shared, %u;\n\tsub.u64 %%shared64, %%shared64, %u;\n",
+			      l->function->shared_base, l->function->shared_base);
 	if (l->uses_local)
 		sass_text_add(out,
 			      "\t.local .align 16 .b8 $local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
@@ -230,10 +234,15 @@ static void declare_bank2(const struct lift *l, struct sass_text *out)
 	sass_text_put(out, "};\n");
 }
 
+static uint32_t shared_bytes(const struct lift *l)
+{
+	return l->function->shared_bytes - l->function->shared_base;
+}
+
 /* The static shared memory, and behind it that of the launch. */
 static void declare_shared(const struct lift *l, struct sass_text *out)
 {
-	if (l->uses_shared && !l->function->shared_bytes)
+	if (l->uses_shared && !shared_bytes(l))
 		sass_text_add(out, ".extern .shared .align 16 .b8 $shared_%u[];\n", l->function->section);
 }
 
@@ -246,8 +255,8 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	declare_shared(l, out);
 	sass_entry_add_head(out, f);
 	sass_text_put(out, "{\n");
-	if (l->uses_shared && f->shared_bytes)
-		sass_text_add(out, "\t.shared .align 16 .b8 $shared_%u[%u];\n", f->section, f->shared_bytes);
+	if (l->uses_shared && shared_bytes(l))
+		sass_text_add(out, "\t.shared .align 16 .b8 $shared_%u[%u];\n", f->section, shared_bytes(l));
 	declare_registers(l, out);
 	declare_windows(l, out);
 	if (l->body.data)

@@ -52,6 +52,7 @@ struct lift {
 	 */
 	struct value members, mask_of[64];
 	bool uses_members;
+	bool shared_window; /* addresses of shared memory are made of SASS_SHARED_WINDOW */
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
 	bool *reached;          /* scratch of lift-body.c, all false between regions */
@@ -70,6 +71,8 @@ struct lift {
 	size_t room;
 	bool failed;
 };
+
+enum special_register { SASS_SR_SWINHI = 0x2f, SASS_SR_BLOCK_OF_CLUSTER = 0x88 };
 
 enum temporary { TEMPORARY_32, TEMPORARY_64, TEMPORARY_PREDICATE, TEMPORARY_16 };
 
@@ -96,13 +99,12 @@ struct value register_name(struct lift *l, bool uniform, unsigned int number); /
 struct value in_register(struct lift *l, struct value v);                      /* of 32 bits */
 struct value in_register_64(struct lift *l, struct value v);
 
-/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value; a pair of halves. */
+/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value. */
 struct value source_bits(struct lift *l, const struct sass_operand *o);
 struct value source_integer(struct lift *l, const struct sass_operand *o);
 struct value source_f32(struct lift *l, const struct sass_operand *o);
 struct value source_f64(struct lift *l, const struct sass_operand *o);
 struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
-struct value source_halves(struct lift *l, const struct sass_operand *o, bool bf16);
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
@@ -162,6 +164,9 @@ void write_comparison(struct lift *l, const struct sass_instr *i, struct value i
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
+/* The sources of a minimum or maximum as PTX's .xorsign.abs wants them; `signs`: the bits of an immediate's signs. */
+bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand *a, struct sass_operand *b,
+		uint32_t signs);
 
 /* ---- lift-warp.c ---- */
 struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
@@ -175,11 +180,17 @@ bool lift_callee(struct lift *l, struct value p, uint32_t target);
 /* ---- lift-control.c ---- */
 void jump_if(struct lift *l, struct value p, uint32_t target);
 
-/* ---- lift-memory.c ---- */
+/* ---- lift-address.c ---- */
 /* The 64-bit address of the first source, without the field `offset`. */
 struct value address_of(struct lift *l, const struct sass_instr *i);
-/* The same in shared memory: 32 bits. */
-struct value shared_address(struct lift *l, const struct sass_instr *i, const struct sass_operand *o);
+/* The same where the address may be one of shared memory of sm_90, which has SASS_SHARED_WINDOW above it. */
+#define SASS_SHARED_WINDOW UINT32_C(0x01000000)
+struct value generic_address_of(struct lift *l, const struct sass_instr *i);
+/* The same in shared memory: 32 bits. With `offset` where the bytes do not begin at 0; then `offset` becomes 0. */
+struct value shared_address(struct lift *l, struct sass_instr *i, const struct sass_operand *o);
+struct value local_address(struct lift *l, const struct sass_instr *i);
+
+/* ---- lift-memory.c ---- */
 /* ".relaxed.gpu" and the like for atomics; "" for weak accesses. */
 const char *scope_of(struct lift *l, const struct sass_instr *i);
 

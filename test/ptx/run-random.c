@@ -113,7 +113,7 @@ static int check(const char *path, unsigned every, unsigned first)
 {
 	char *line = NULL, want[64], hash[64];
 	FILE *file = fopen(path, "r");
-	unsigned right = 0, wrong = 0;
+	unsigned right = 0, wrong = 0, newer = 0;
 	size_t room = 0;
 	uint64_t seed;
 
@@ -130,12 +130,17 @@ static int check(const char *path, unsigned every, unsigned first)
 			right++;
 			continue;
 		}
+		/* the assembler's target does not have it */
+		if (!strcmp(hash, "load-error-209") && getenv("PTX_ASSEMBLER")) {
+			newer++;
+			continue;
+		}
 		printf("kernel %" PRIu64 ": %s, not %s\n", seed, hash, want);
 		wrong++;
 	}
 	free(line);
 	fclose(file);
-	printf("%u kernels as recorded, %u not\n", right, wrong);
+	printf("%u kernels as recorded, %u not, %u for newer devices\n", right, wrong, newer);
 	return wrong || !right;
 }
 
