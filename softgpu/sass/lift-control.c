@@ -45,6 +45,16 @@ static void note_members(struct lift *l, const struct sass_instr *i)
 	set_members(l, members);
 }
 
+/* Before sm_80 there is no mask: the lanes that pass the guard are all of the warp, or not. */
+static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t target)
+{
+	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
+	struct value lanes = active_lanes(l);
+
+	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),
+		target);
+}
+
 /*
  * BRA.DIV leaves for code that works where the lanes that pass the guard are not those of the mask, BRA.CONV leaves for
  * code that works where they are. Here common operations wait for all lanes of a mask, so that only the guard decides:
@@ -57,7 +67,11 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 	if (!jump_target(l, i, &target))
 		return false;
 	l->members.text[0] = 0; /* lanes leave */
-	if (i->field[SASS_F_MODE] == BRA_DIVERGED || i->field[SASS_F_MODE] == BRA_CONVERGED)
+	if (i->field[SASS_F_MODE] >= BRA_DIVERGED && !i->field[SASS_F_UNIFORM]) {
+		jump_by_warp(l, i, target);
+		return true;
+	}
+	if (i->field[SASS_F_MODE] >= BRA_DIVERGED)
 		note_members(l, i);
 	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
 		if (l->guard[0])
