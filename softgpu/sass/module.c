@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sass/entry.h"
-#include "sass/lift.h"
+#include "sass/cubin/entry.h"
+#include "sass/lift/lift.h"
 #include "sass/sass.h"
-#include "sass/text.h"
-#include "sass/variable.h"
-#include "sass/whole.h"
+#include "sass/cubin/text.h"
+#include "sass/cubin/variable.h"
+#include "sass/cubin/whole.h"
 
 /* The version of PTX that the text is of. */
 #define VERSION "9.0"

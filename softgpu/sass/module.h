@@ -3,7 +3,7 @@
 #ifndef VCUDA_SASS_MODULE_H
 #define VCUDA_SASS_MODULE_H
 
-#include "sass/cubin.h"
+#include "sass/cubin/cubin.h"
 
 /*
  * The text of what `kernel` says (sass.h), which ends with a NUL and is freed by the caller. It has all variables, in the order of the cubin, so that

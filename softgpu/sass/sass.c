@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "sass/cubin.h"
+#include "sass/cubin/cubin.h"
 #include "sass/module.h"
 
 /* A file that no linker has seen is complete if it needs nothing from others, as those of libraries. */

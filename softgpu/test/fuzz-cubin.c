@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softgpu/sass/cubin.h"
+#include "softgpu/sass/cubin/cubin.h"
 #include "softgpu/sass/module.h"
 #include "softgpu/test/sass-sample.h"
 #include "test/fuzz/fuzz.h"

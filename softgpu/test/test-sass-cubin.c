@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softgpu/sass/cubin.h"
+#include "softgpu/sass/cubin/cubin.h"
 #include "softgpu/test/sass-sample.h"
 
 static char **cubins;

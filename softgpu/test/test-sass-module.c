@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softgpu/sass/entry.h"
-#include "softgpu/sass/lift.h"
+#include "softgpu/sass/cubin/entry.h"
+#include "softgpu/sass/lift/lift.h"
 #include "softgpu/sass/module.h"
 #include "softgpu/sass/sass.h"
 #include "softgpu/test/sass-sample.h"

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sass/cubin/whole.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_BYTES (64u << 20)
+#define NONE UINT32_MAX
+
+/* The functions that are found, in the order in which their code is placed. */
+struct search {
+	const struct sass_cubin *cubin;
+	uint32_t *place; /* of each function of the cubin; NONE: it is not called */
+	const struct sass_function **list;
+	uint32_t count, bytes, relocations;
+};
+
+static bool is_call(const struct sass_relocation *r)
+{
+	return r->is_function && (r->type == SASS_CALL_75 || r->type == SASS_CALL_90);
+}
+
+static void add(struct search *s, const struct sass_function *f)
+{
+	uint32_t *place = &s->place[f - s->cubin->functions];
+
+	if (*place != NONE || f->bytes > MAX_BYTES - s->bytes)
+		return;
+	*place = s->bytes;
+	s->list[s->count++] = f;
+	s->bytes += f->bytes;
+	s->relocations += f->relocation_count;
+}
+
+/* A callee without a place is refused where it is called. */
+static void find(struct search *s, const struct sass_function *kernel)
+{
+	add(s, kernel);
+	for (uint32_t n = 0; n < s->count; n++) {
+		for (uint32_t k = 0; k < s->list[n]->relocation_count; k++) {
+			const struct sass_relocation *r = &s->list[n]->relocations[k];
+			const struct sass_function *callee =
+				is_call(r) ? sass_function_in(s->cubin, r->symbol_section) : NULL;
+
+			if (callee && !callee->kernel)
+				add(s, callee);
+		}
+	}
+}
+
+/* Addresses of code become offsets in the whole. */
+static struct sass_relocation move(const struct search *s, const struct sass_function *kernel,
+				   const struct sass_relocation *r, uint32_t place)
+{
+	const struct sass_function *to = r->is_function ? sass_function_in(s->cubin, r->symbol_section) : NULL;
+	struct sass_relocation moved = *r;
+
+	moved.offset += place;
+	if (!to || s->place[to - s->cubin->functions] == NONE)
+		return moved;
+	moved.symbol_value += s->place[to - s->cubin->functions];
+	moved.symbol_section = kernel->section;
+	return moved;
+}
+
+static bool join(const struct search *s, const struct sass_function *kernel, struct sass_whole *w)
+{
+	struct sass_function *f = &w->function;
+
+	w->code = malloc(s->bytes);
+	w->relocations = calloc(s->relocations + 1u, sizeof(*w->relocations));
+	if (!w->code || !w->relocations)
+		return false;
+	f->code = w->code;
+	f->bytes = s->bytes;
+	f->relocations = w->relocations;
+	f->relocation_count = 0;
+	for (uint32_t n = 0; n < s->count; n++) {
+		const struct sass_function *part = s->list[n];
+		uint32_t place = s->place[part - s->cubin->functions];
+
+		memcpy(w->code + place, part->code, part->bytes);
+		if (part->registers > f->registers)
+			f->registers = part->registers;
+		for (uint32_t k = 0; k < part->relocation_count; k++)
+			w->relocations[f->relocation_count++] = move(s, kernel, &part->relocations[k], place);
+	}
+	return true;
+}
+
+bool sass_whole_make(const struct sass_cubin *c, const struct sass_function *kernel, struct sass_whole *w, char *error,
+		     size_t room)
+{
+	struct search s = {.cubin = c};
+	bool good;
+
+	*w = (struct sass_whole){.function = *kernel};
+	s.place = malloc(c->function_count * sizeof(*s.place));
+	s.list = calloc(c->function_count, sizeof(struct sass_function *));
+	good = s.place && s.list;
+	if (good) {
+		memset(s.place, 0xff, c->function_count * sizeof(*s.place));
+		find(&s, kernel);
+		good = s.count == 1 || join(&s, kernel, w);
+	}
+	if (!good)
+		snprintf(error, room, "its functions, because there is no memory");
+	for (uint32_t n = 1; n < s.count && good; n++) {
+		good = !s.list[n]->constant2;
+		if (!good)
+			snprintf(error, room, "constants of the function %.100s", s.list[n]->name);
+	}
+	free(s.place);
+	free(s.list);
+	if (!good)
+		sass_whole_free(w);
+	return good;
+}
+
+void sass_whole_free(struct sass_whole *w)
+{
+	free(w->code);
+	free(w->relocations);
+	w->code = NULL;
+	w->relocations = NULL;
+}

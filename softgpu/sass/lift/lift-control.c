@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control flow, and instructions without an effect here. */
+#include <string.h>
+
+#include "sass/lift/lifting.h"
+
+bool lift_none(struct lift *l, const struct sass_instr *i)
+{
+	return true;
+}
+
+bool lift_refused(struct lift *l, const struct sass_instr *i)
+{
+	return refuse(l, " as a whole");
+}
+
+/* The instruction's own condition, beside its guard. */
+static struct value condition(struct lift *l, const struct sass_instr *i)
+{
+	return with_guard(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]));
+}
+
+void jump_if(struct lift *l, struct value p, uint32_t target)
+{
+	if (is_text(p, "%pt"))
+		emit(l, "bra L%u_%x", l->instance, target);
+	else
+		emit(l, "@%s bra L%u_%x", p.text, l->instance, target);
+}
+
+enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
+
+/* The lanes of the next common operation are in the uniform register, or in the mask that it was made of. */
+static void note_members(struct lift *l, const struct sass_instr *i)
+{
+	unsigned int number = i->a.reg & 63; /* the next bit means the complement */
+	struct value members = l->mask_of[number];
+
+	if (number == SASS_URZ)
+		members = value_of("%s", i->a.reg & 64 ? "0xffffffff" : "0");
+	else if (i->a.reg & 64)
+		members = compute32(l, "not.b32", "%s", register_name(l, true, number).text);
+	else if (!members.text[0])
+		members = register_name(l, true, number);
+	set_members(l, members);
+}
+
+/* Before sm_80 there is no mask: the lanes that pass the guard are all of the warp, or not. */
+static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t target)
+{
+	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
+	struct value lanes = active_lanes(l);
+
+	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),
+		target);
+}
+
+/*
+ * BRA.DIV leaves for code that works where the lanes that pass the guard are not those of the mask, BRA.CONV leaves for
+ * code that works where they are. Here common operations wait for all lanes of a mask, so that only the guard decides:
+ * it says that all these lanes have the same mask.
+ */
+bool lift_bra(struct lift *l, const struct sass_instr *i)
+{
+	uint32_t target;
+
+	if (!jump_target(l, i, &target))
+		return false;
+	l->members.text[0] = 0; /* lanes leave */
+	if (i->field[SASS_F_MODE] >= BRA_DIVERGED && !i->field[SASS_F_UNIFORM]) {
+		jump_by_warp(l, i, target);
+		return true;
+	}
+	if (i->field[SASS_F_MODE] >= BRA_DIVERGED)
+		note_members(l, i);
+	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
+		if (l->guard[0])
+			jump_if(l, compute_predicate(l, "not.pred", "%s", guard_value(l).text), target);
+		return true;
+	}
+	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)
+		emit(l, "bra L%u_%x", l->instance, target);
+	else
+		jump_if(l, condition(l, i), target);
+	return true;
+}
+
+bool lift_exit(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i);
+
+	l->members.text[0] = 0;
+	if (is_text(p, "%pt"))
+		emit(l, "exit");
+	else
+		emit(l, "@%s exit", p.text);
+	return true;
+}
+
+/* Jumps to that of the marked instructions whose offset, less `base`, is in the register; traps if it is another one.
+ */
+static void jump_to_one_of(struct lift *l, struct value p, struct value address, const bool *marked, int64_t base)
+{
+	if (!may_search(l))
+		return;
+	for (uint32_t n = 0; n < l->function->bytes / SASS_BYTES; n++) {
+		struct value is;
+
+		if (!marked[n])
+			continue;
+		is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", address.text,
+				       (uint32_t)((int64_t)n * SASS_BYTES - base));
+		jump_if(l, combine(l, 0, is, p), n * SASS_BYTES);
+	}
+	if (is_text(p, "%pt"))
+		emit(l, "trap");
+	else
+		emit(l, "@%s trap", p.text);
+}
+
+/* The offset that the instruction has. */
+static int64_t base_of(const struct lift *l, const struct sass_instr *i)
+{
+	int64_t words = i->field[SASS_F_TARGET];
+
+	if (l->cubin->architecture >= 90)
+		words = words * 256 + i->field[SASS_F_NEAR];
+	return (i->field[SASS_F_ABSOLUTE] ? 0 : (int64_t)i->address + SASS_BYTES) + words * 4;
+}
+
+/* With a register it is one of the functions whose address is taken. */
+bool lift_call(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i);
+	uint32_t target;
+
+	if (i->a.kind) {
+		jump_to_one_of(l, p, in_register(l, source_bits(l, &i->a)), l->taken, base_of(l, i));
+		return true;
+	}
+	return jump_target(l, i, &target) && lift_callee(l, p, target);
+}
+
+/* Back to the call that the code is lifted for. */
+static void return_from(struct lift *l, struct value p, struct value address, int64_t base)
+{
+	uint32_t back = l->calls_open[l->depth - 1].back;
+	unsigned int instance = l->instance;
+	struct value is_other;
+
+	is_other = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text, (uint32_t)((int64_t)back - base));
+	emit(l, "@%s trap", combine(l, 0, is_other, p).text);
+	l->instance = l->calls_open[l->depth - 1].instance;
+	jump_if(l, p, back);
+	l->instance = instance;
+}
+
+/* A return address is the offset of an instruction behind a call. */
+bool lift_ret(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
+
+	if (l->compares_returns)
+		jump_to_one_of(l, p, address, l->returned, base_of(l, i));
+	else if (l->depth)
+		return_from(l, p, address, base_of(l, i));
+	else
+		emit(l, "trap");
+	return true;
+}
+
+/* The register has an offset from the next instruction. */
+bool lift_brx(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
+
+	jump_to_one_of(l, p, address, l->table, base_of(l, i));
+	return true;
+}
+
+/* ---- functions that the driver has ---- */
+
+static void call_with_result(struct lift *l, const char *name, unsigned int arguments, unsigned int result_bytes,
+			     const uint8_t *bytes)
+{
+	unsigned int number = l->labels++;
+	struct value v = temporary(l, result_bytes == 8 ? TEMPORARY_64 : TEMPORARY_32), low, high;
+	unsigned int reg = 4;
+
+	sass_text_put(&l->body, "\t{\n");
+	for (unsigned int n = 0; n < arguments; n++) {
+		reg += bytes[n] == 8 && reg % 2;
+		sass_text_add(&l->body, "\t.param .b%u a%u_%u;\n", bytes[n] * 8, number, n);
+		if (bytes[n] == 8) {
+			struct sass_operand o = {.kind = SASS_REGISTER, .reg = (uint8_t)reg};
+
+			emit(l, "st.param.b64 [a%u_%u], %s", number, n, source_64(l, &o).text);
+		} else {
+			emit(l, "st.param.b32 [a%u_%u], %s", number, n, register_name(l, false, reg).text);
+		}
+		reg += bytes[n] / 4;
+	}
+	if (result_bytes)
+		sass_text_add(&l->body, "\t.param .b%u r%u;\n", result_bytes * 8, number);
+	sass_text_put(&l->body, "\tcall ");
+	if (result_bytes)
+		sass_text_add(&l->body, "(r%u), ", number);
+	sass_text_add(&l->body, "%s, (", name);
+	for (unsigned int n = 0; n < arguments; n++)
+		sass_text_add(&l->body, "%sa%u_%u", n ? ", " : "", number, n);
+	sass_text_put(&l->body, ");\n");
+	if (result_bytes)
+		emit(l, "ld.param.b%u %s, [r%u]", result_bytes * 8, v.text, number);
+	sass_text_put(&l->body, "\t}\n");
+	forget_pairs(l, false, 4, 2);
+	if (result_bytes == 8) {
+		unpack(l, v, &low, &high);
+		emit(l, "mov.b32 %s, %s", register_name(l, false, 4).text, low.text);
+		emit(l, "mov.b32 %s, %s", register_name(l, false, 5).text, high.text);
+	} else if (result_bytes) {
+		emit(l, "mov.b32 %s, %s", register_name(l, false, 4).text, v.text);
+	}
+}
+
+static bool call_external(struct lift *l, const char *name)
+{
+	static const uint8_t pointers[] = {8, 8, 4, 8, 8};
+
+	if (!strcmp(name, "vprintf"))
+		call_with_result(l, name, 2, 4, pointers);
+	else if (!strcmp(name, "malloc"))
+		call_with_result(l, name, 1, 8, pointers);
+	else if (!strcmp(name, "free"))
+		call_with_result(l, name, 1, 0, pointers);
+	else if (!strcmp(name, "__assertfail"))
+		call_with_result(l, name, 5, 0, pointers);
+	else
+		return refuse(l, " of %.60s", name);
+	return true;
+}
+
+/* A call by name. */
+static bool call_named(struct lift *l, const char *name, struct value p)
+{
+	unsigned int end = l->labels++;
+
+	if (!is_text(p, "%pt"))
+		emit(l, "@!%s bra E%u", p.text, end);
+	if (!call_external(l, name))
+		return false;
+	sass_text_add(&l->body, "E%u:\n", end);
+	forget_all_pairs(l);
+	return true;
+}
+
+/* Compares the address with those of all functions of bank 4, which are external. */
+bool lift_call_abs(struct lift *l, const struct sass_instr *i)
+{
+	struct value p = condition(l, i), address;
+	unsigned int end = l->labels++;
+	uint32_t target;
+
+	if (!i->a.kind && local_callee(l, i->address, &target))
+		return lift_callee(l, p, target);
+	if (!i->a.kind && external_callee(l))
+		return call_named(l, external_callee(l), p);
+	if (!i->a.kind)
+		return refuse(l, " of a place in another function");
+	address = in_register(l, source_bits(l, &i->a));
+	if (!is_text(p, "%pt")) {
+		p = compute_predicate(l, "not.pred", "%s", p.text);
+		emit(l, "@%s bra E%u", p.text, end);
+	}
+	for (uint32_t n = 0; n < l->cubin->bank4_count; n++) {
+		const struct sass_relocation *r = &l->cubin->bank4[n];
+		struct value is;
+		unsigned int next = l->labels++;
+
+		if (!r->is_function && r->symbol_section)
+			continue;
+		is = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text,
+				       SASS_EXTERNAL_BASE + (uint32_t)r->offset);
+		emit(l, "@%s bra E%u", is.text, next);
+		if (!call_external(l, r->symbol))
+			return false;
+		emit(l, "bra E%u", end);
+		sass_text_add(&l->body, "E%u:\n", next);
+	}
+	emit(l, "trap");
+	sass_text_add(&l->body, "E%u:\n", end);
+	forget_all_pairs(l);
+	return true;
+}
+
+bool lift_bmov(struct lift *l, const struct sass_instr *i)
+{
+	write_32(l, i->d, value_of("0"));
+	return true;
+}
+
+bool lift_nanosleep(struct lift *l, const struct sass_instr *i)
+{
+	emit_guarded(l, "nanosleep.u32 %s", source_bits(l, &i->b).text);
+	return true;
+}
+
+bool lift_bpt(struct lift *l, const struct sass_instr *i)
+{
+	emit_guarded(l, i->field[SASS_F_MODE] == 3 ? "trap" : "brkpt");
+	return true;
+}
+
+/* The address of the instruction; only sums of it and of calls' return addresses follow. */
+bool lift_lepc(struct lift *l, const struct sass_instr *i)
+{
+	write_64(l, i->d, compute64(l, "mov.b64", "0x%x", i->address));
+	return true;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of a warp's lanes together, and barriers. */
+#include <stdio.h>
+
+#include "sass/lift/lifting.h"
+
+struct value active_lanes(struct lift *l)
+{
+	struct value v = temporary(l, TEMPORARY_32);
+
+	emit(l, "activemask.b32 %s", v.text);
+	return l->guard[0] ? compute32(l, "vote.sync.ballot.b32", "%s, %s", guard_value(l).text, v.text) : v;
+}
+
+/* The number of instructions between a question of the compiler's own and the jump that depends on its answer. */
+#define QUESTION 24
+
+/* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
+static bool is_question(const struct lift *l)
+{
+	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
+	struct sass_instr next;
+	char error[8];
+
+	for (uint32_t n = first; n < count && n < first + QUESTION; n++) {
+		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
+				 sizeof(error)))
+			return false;
+		if (next.form->function == SASS_LIFT_BRA)
+			return next.field[SASS_F_MODE] >= 2;
+		if (next.form->function == SASS_LIFT_CALL || next.form->function == SASS_LIFT_EXIT ||
+		    next.form->function == SASS_LIFT_RET || next.form->function == SASS_LIFT_WARPSYNC)
+			return next.form->function == SASS_LIFT_WARPSYNC && next.field[SASS_F_EXCLUSIVE];
+	}
+	return false;
+}
+
+/* VOTE of PT: the lanes that are here. */
+static bool asks_who_is_here(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT;
+}
+
+/*
+ * The lanes of a common operation: those of the compiler's mask, if it has one. Without a mask the compiler knows that
+ * all lanes are together, unless it asks which ones are.
+ */
+static struct value active(struct lift *l)
+{
+	if (asks_who_is_here(l->i))
+		return active_lanes(l);
+	if (l->members.text[0])
+		return l->members;
+	if (l->guard[0] || is_question(l))
+		return active_lanes(l);
+	return compute32(l, "mov.b32", "0xffffffff");
+}
+
+void set_members(struct lift *l, struct value members)
+{
+	l->uses_members = true;
+	l->members = value_of("%%members");
+	emit_guarded(l, "mov.b32 %%members, %s", members.text);
+}
+
+/* The lanes that WARPSYNC names. From sm_90 on the register is elsewhere, and there is none for all lanes. */
+static bool named_members(struct lift *l, const struct sass_instr *i, struct value *members)
+{
+	struct sass_operand source = {.kind = SASS_REGISTER, .reg = (uint8_t)i->field[SASS_F_SOURCE]};
+
+	if (l->cubin->architecture < 90) {
+		bool more = i->b.kind == SASS_REGISTER && i->field[SASS_F_TARGET] >> 6; /* beside the register */
+
+		if (more || i->field[SASS_F_EXCLUSIVE_90] || i->field[SASS_F_NEAR] || source.reg)
+			return refuse(l, " with a form of sm_90");
+		*members = in_register(l, source_bits(l, &i->b));
+	} else if (i->b.kind == SASS_REGISTER) {
+		*members = in_register(l, source_bits(l, &source));
+	} else if (i->b.kind == SASS_IMMEDIATE) {
+		*members = compute32(l, "mov.b32", "-1");
+	} else {
+		return refuse(l, " with a form before sm_90");
+	}
+	return true;
+}
+
+/*
+ * WARPSYNC.EXCLUSIVE names the lanes of the next common operation. So does WARPSYNC.COLLECTIVE of sm_90, which has the
+ * bit that EXCLUSIVE had before, up to ENDCOLLECTIVE.
+ */
+bool lift_warpsync(struct lift *l, const struct sass_instr *i)
+{
+	struct value members;
+
+	if (!named_members(l, i, &members))
+		return false;
+	set_members(l, members);
+	if (!i->field[SASS_F_EXCLUSIVE] && !i->field[SASS_F_EXCLUSIVE_90])
+		emit_guarded(l, "bar.warp.sync %s", members.text);
+	return true;
+}
+
+bool lift_endcollective(struct lift *l, const struct sass_instr *i)
+{
+	(void)i;
+	l->members.text[0] = 0;
+	return true;
+}
+
+/* One of the lanes that are here: its number, and the predicate whether it is this one. */
+bool lift_elect(struct lift *l, const struct sass_instr *i)
+{
+	struct value members = active(l), is = temporary(l, TEMPORARY_PREDICATE), r = temporary(l, TEMPORARY_32);
+
+	emit_guarded(l, "elect.sync %s|%s, %s", r.text, is.text, members.text);
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
+	write_32(l, i->d, r);
+	return true;
+}
+
+enum { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
+
+bool lift_shfl(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const modes[] = {"idx", "up", "down", "bfly"};
+	struct value a = in_register(l, source_bits(l, &i->a)), lane, clamp, members,
+		     is = temporary(l, TEMPORARY_PREDICATE), r = temporary(l, TEMPORARY_32);
+
+	lane = i->b.kind ? in_register(l, source_bits(l, &i->b)) : value_of("%u", (unsigned int)i->field[SASS_F_LANE]);
+	clamp = i->c.kind ? in_register(l, source_bits(l, &i->c))
+			  : value_of("0x%x", (unsigned int)i->field[SASS_F_CLAMP]);
+	members = active(l);
+	emit_guarded(l, "shfl.sync.%s.b32 %s|%s, %s, %s, %s, %s", modes[i->field[SASS_F_MODE]], r.text, is.text, a.text,
+		     lane.text, clamp.text, members.text);
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
+	write_32(l, i->d, r);
+	return true;
+}
+
+enum { VOTE_ALL, VOTE_ANY, VOTE_EQ };
+
+bool lift_vote(struct lift *l, const struct sass_instr *i)
+{
+	int64_t mode = i->field[SASS_F_MODE];
+	struct value p = predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]), members = active(l),
+		     ballot, is;
+
+	ballot = temporary(l, TEMPORARY_32);
+	emit_guarded(l, "vote.sync.ballot.b32 %s, %s, %s", ballot.text, p.text, members.text);
+	if (i->field[SASS_F_P0] != SASS_PT) {
+		if (mode == VOTE_ANY)
+			is = compute_predicate(l, "setp.ne.u32", "%s, 0", ballot.text);
+		else
+			is = compute_predicate(l, "setp.eq.u32", "%s, %s", ballot.text, members.text);
+		if (mode == VOTE_EQ)
+			is = combine(l, 1, is, compute_predicate(l, "setp.eq.u32", "%s, 0", ballot.text));
+		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
+	}
+	write_32(l, i->d, ballot);
+	return true;
+}
+
+bool lift_match(struct lift *l, const struct sass_instr *i)
+{
+	bool wide = i->field[SASS_F_PAIR], any = i->field[SASS_F_ANY];
+	struct value a = wide ? source_64(l, &i->a) : in_register(l, source_bits(l, &i->a)), members = active(l),
+		     r = temporary(l, TEMPORARY_32), is;
+	const char *type = wide ? "b64" : "b32";
+
+	if (any) {
+		emit_guarded(l, "match.any.sync.%s %s, %s, %s", type, r.text, a.text, members.text);
+	} else {
+		is = temporary(l, TEMPORARY_PREDICATE);
+		emit_guarded(l, "match.all.sync.%s %s|%s, %s, %s", type, r.text, is.text, a.text, members.text);
+		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
+	}
+	write_32(l, i->d, r);
+	return true;
+}
+
+enum { REDUX_OR = 1 };
+
+bool lift_redux(struct lift *l, const struct sass_instr *i)
+{
+	static const char *const names[] = {"and.b32", "or.b32", "xor.b32", "add", "min", "max", NULL, NULL};
+	int64_t operation = i->field[SASS_F_OPERATION];
+	struct value a = in_register(l, source_bits(l, &i->a)), members = active(l), r = temporary(l, TEMPORARY_32);
+
+	if (!names[operation])
+		return refuse(l, " of operation %u", (unsigned int)operation);
+	emit_guarded(l, "redux.sync.%s%s %s, %s, %s", names[operation],
+		     operation < 3             ? ""
+		     : i->field[SASS_F_SIGNED] ? ".s32"
+					       : ".u32",
+		     r.text, a.text, members.text);
+	write_32(l, i->d, r);
+	if (operation == REDUX_OR && !l->guard[0] && i->d < SASS_URZ)
+		l->mask_of[i->d] = compute32(l, "mov.b32", "%s", a.text);
+	return true;
+}
+
+/* ---- barriers ---- */
+
+enum { BAR_SYNC, BAR_ARV, BAR_RED, BAR_SCAN };
+enum { RED_POPC, RED_AND, RED_OR };
+
+/*
+ * BAR.RED leaves its result in the barrier, where B2R.RESULT finds it. Here two registers of the kernel have the number
+ * of lanes and the predicate.
+ */
+static bool reduce(struct lift *l, const struct sass_instr *i, struct value id, struct value threads)
+{
+	struct value p = predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]);
+	int64_t operation = i->field[SASS_F_OPERATION];
+	char barrier[64];
+
+	l->uses_result = true;
+	snprintf(barrier, sizeof(barrier), "%s%s%s", id.text, threads.text[0] ? ", " : "", threads.text);
+	switch (operation) {
+	case RED_POPC:
+		emit_guarded(l, "bar.red.popc.u32 %%result, %s, %s", barrier, p.text);
+		emit_guarded(l, "setp.ne.u32 %%resultp, %%result, 0");
+		return true;
+	case RED_AND:
+	case RED_OR:
+		emit_guarded(l, "bar.red.%s.pred %%resultp, %s, %s", operation == RED_AND ? "and" : "or", barrier,
+			     p.text);
+		emit_guarded(l, "selp.b32 %%result, 1, 0, %%resultp");
+		return true;
+	default:
+		return refuse(l, " of operation %u", (unsigned int)operation);
+	}
+}
+
+bool lift_bar(struct lift *l, const struct sass_instr *i)
+{
+	struct value id, threads = {.text = ""};
+
+	id = i->b.kind ? in_register(l, source_bits(l, &i->b)) : value_of("%u", (unsigned int)i->field[SASS_F_ID]);
+	if (i->c.kind)
+		threads = in_register(l, source_bits(l, &i->c));
+	else if (i->field[SASS_F_THREADS])
+		threads = value_of("%u", (unsigned int)i->field[SASS_F_THREADS]);
+	switch (i->field[SASS_F_MODE]) {
+	case BAR_SYNC:
+		emit_guarded(l, "bar.sync %s%s%s", id.text, threads.text[0] ? ", " : "", threads.text);
+		return true;
+	case BAR_ARV:
+		emit_guarded(l, "bar.arrive %s, %s", id.text, threads.text);
+		return true;
+	case BAR_RED:
+		return reduce(l, i, id, threads);
+	default:
+		return refuse(l, " in mode %u", (unsigned int)i->field[SASS_F_MODE]);
+	}
+}
+
+bool lift_b2r(struct lift *l, const struct sass_instr *i)
+{
+	if (i->field[SASS_F_WHAT] != 1)
+		return refuse(l, " of what is no result");
+	l->uses_result = true;
+	write_32(l, i->d, value_of("%%result"));
+	write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], value_of("%%resultp"));
+	return true;
+}

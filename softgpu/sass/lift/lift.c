@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sass/lift/lift.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sass/cubin/cubin-file.h"
+#include "sass/cubin/entry.h"
+#include "sass/lift/lifting.h"
+
+/* The limit of a kernel. The largest one of PyTorch's has 81,344. */
+#define MAX_INSTRUCTIONS (1u << 20)
+
+/* The limit of searches through all instructions: about a second. */
+#define MAX_STEPS (UINT64_C(1) << 30)
+
+typedef bool lifting(struct lift *, const struct sass_instr *);
+
+#define X(name) lift_##name,
+static lifting *const liftings[] = {SASS_FUNCTIONS(X)};
+#undef X
+
+static bool decode(struct lift *l, uint32_t n, struct sass_instr *i)
+{
+	char form[200];
+
+	if (sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, i, form, sizeof(form)))
+		return true;
+	snprintf(l->error, l->room, "%s", form);
+	l->failed = true;
+	return false;
+}
+
+/* Where an instruction jumps or calls: the offset in the function. False: it does not, or not to an instruction. */
+bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target)
+{
+	int64_t words = i->field[SASS_F_TARGET], at;
+
+	if (l->cubin->architecture >= 90)
+		words = words * 256 + i->field[SASS_F_NEAR];
+	at = (int64_t)i->address + SASS_BYTES + words * 4;
+	if (at < 0 || at >= l->function->bytes || at % SASS_BYTES)
+		return false;
+	*target = (uint32_t)at;
+	return true;
+}
+
+bool may_search(struct lift *l)
+{
+	l->steps += l->function->bytes / SASS_BYTES;
+	return l->steps < MAX_STEPS || refuse(l, " in a kernel with too many jumps through registers");
+}
+
+bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target)
+{
+	return target_of(l, i, target) || refuse(l, " to a place outside the function");
+}
+
+static bool is_jump(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_BRA || i->form->function == SASS_LIFT_CALL;
+}
+
+static bool is_converged_jump(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_BRA && i->field[SASS_F_MODE] == 3;
+}
+
+/* The jump tables of BRX are in bank 2: all of its words that are offsets of instructions may be targets. */
+static void note_tables(struct lift *l)
+{
+	for (uint32_t at = 0; at + 4 <= l->function->constant2_bytes; at += 4) {
+		uint32_t offset;
+
+		memcpy(&offset, l->function->constant2 + at, sizeof(offset));
+		if (offset < l->function->bytes && offset % SASS_BYTES == 0)
+			l->target[offset / SASS_BYTES] = l->table[offset / SASS_BYTES] = true;
+	}
+}
+
+/* The functions in the section: variables have their offsets as addresses. */
+static void note_functions(struct lift *l)
+{
+	const struct sass_file *file = l->cubin->file;
+
+	for (uint32_t n = 0; n < file->symbol_count; n++) {
+		const struct sass_symbol *s = &file->symbols[n];
+
+		if (s->type != STT_FUNC || s->section != l->function->section || s->value >= l->function->bytes ||
+		    s->value % SASS_BYTES)
+			continue;
+		l->target[s->value / SASS_BYTES] = l->taken[s->value / SASS_BYTES] = true;
+	}
+}
+
+static bool find_targets(struct lift *l, uint32_t count)
+{
+	struct sass_instr i;
+	uint32_t target;
+	bool tables = false, functions = false;
+
+	for (uint32_t n = 0; n < count; n++) {
+		if (!decode(l, n, &i))
+			return false;
+		if (is_jump(&i) && !(i.form->function == SASS_LIFT_CALL && i.a.kind) && target_of(l, &i, &target)) {
+			l->converged[target / SASS_BYTES] = !l->target[target / SASS_BYTES] && is_converged_jump(&i);
+			l->target[target / SASS_BYTES] = true;
+		}
+		if ((i.form->function == SASS_LIFT_CALL || i.form->function == SASS_LIFT_CALL_ABS) && n + 1 < count)
+			l->target[n + 1] = l->returned[n + 1] = l->calls = true;
+		if (i.form->function == SASS_LIFT_CALL_ABS && !i.a.kind && local_callee(l, i.address, &target))
+			l->target[target / SASS_BYTES] = true;
+		tables |= i.form->function == SASS_LIFT_BRX;
+		functions |= i.form->function == SASS_LIFT_CALL && i.a.kind;
+		l->shared_window |= i.form->function == SASS_LIFT_S2R && i.field[SASS_F_SR] == SASS_SR_SWINHI;
+	}
+	if (functions)
+		note_functions(l);
+	if (tables)
+		note_tables(l);
+	return true;
+}
+
+static void set_guard(struct lift *l)
+{
+	struct value p;
+
+	l->guard[0] = 0;
+	if (l->i->guard == SASS_PT)
+		return;
+	p = predicate(l, l->i->guard, false);
+	snprintf(l->guard, sizeof(l->guard), "@%s%.10s ", l->i->guard_not ? "!" : "", p.text);
+}
+
+/* Predicates get their values last, the guard's own after the other one. */
+static void write_pending(struct lift *l)
+{
+	bool first_is_guard = l->pending[0].set && l->pending[0].predicate == l->i->guard;
+
+	for (unsigned int n = 0; n < 2; n++) {
+		unsigned int slot = first_is_guard ? !n : n;
+
+		if (!l->pending[slot].set)
+			continue;
+		l->pending[slot].set = false;
+		emit_guarded(l, "mov.pred %s, %s", predicate_result(l, l->pending[slot].predicate).text,
+			     l->pending[slot].value.text);
+	}
+}
+
+static bool lift_one(struct lift *l)
+{
+	const struct sass_instr *i = l->i;
+
+	if (i->guard == SASS_PT && i->guard_not)
+		return true;
+	set_guard(l);
+	if (!relocate(l))
+		return false;
+	if (!liftings[i->form->function](l, i) || l->failed)
+		return false;
+	write_pending(l);
+	return true;
+}
+
+bool lift_at(struct lift *l, uint32_t n)
+{
+	l->i = &l->instr;
+	return decode(l, n, &l->instr) && lift_one(l);
+}
+
+static void declare_registers(const struct lift *l, struct sass_text *out)
+{
+	static const char *const kinds[] = {".b32 %t", ".b64 %d", ".pred %q", ".b16 %h"};
+
+	for (unsigned int n = 0; n < 256; n++)
+		if (l->registers[n])
+			sass_text_add(out, "\t.reg .b32 %%r%u;\n", n);
+	for (unsigned int n = 0; n < 64; n++)
+		if (l->uniforms[n])
+			sass_text_add(out, "\t.reg .b32 %%u%u;\n", n);
+	for (unsigned int n = 0; n < 8; n++) {
+		if (l->predicates[n])
+			sass_text_add(out, "\t.reg .pred %%p%u;\n", n);
+		if (l->uniform_predicates[n])
+			sass_text_add(out, "\t.reg .pred %%up%u;\n", n);
+	}
+	for (unsigned int n = 0; n < 4; n++)
+		if (l->temporaries[n])
+			sass_text_add(out, "\t.reg %s<%u>;\n", kinds[n], l->temporaries[n]);
+	sass_text_put(out, "\t.reg .pred %pt, %pf;\n\tsetp.eq.u32 %pt, 0, 0;\n\tsetp.ne.u32 %pf, 0, 0;\n");
+}
+
+/* Local memory of a thread. The compiler does not know how deep functions recur: calls get what CUDA gives by default.
+ */
+#define CALL_BYTES 1024
+
+uint32_t frame_of(const struct lift *l)
+{
+	return ((l->function->frame_bytes + 15) & ~15u) + (l->calls ? CALL_BYTES : 0);
+}
+
+static void declare_windows(const struct lift *l, struct sass_text *out)
+{
+	uint32_t frame = frame_of(l);
+
+	if (l->uses_members)
+		sass_text_put(out, "\t.reg .b32 %members;\n");
+	if (l->uses_result)
+		sass_text_put(out, "\t.reg .b32 %result;\n\t.reg .pred %resultp;\n");
+	if (l->uses_shared)
+		sass_text_add(out,
+			      "\t.reg .b32 %%shared;\n\t.reg .b64 %%shared64;\n\tmov.u32 %%shared, "
+			      "$shared_%u;\n\tmov.u64 %%shared64, $shared_%u;\n",
+			      l->function->section, l->function->section);
+	if (l->uses_shared && l->function->shared_base)
+		sass_text_add(out, "\tsub.u32 %%shared, %%shared, %u;\n\tsub.u64 %%shared64, %%shared64, %u;\n",
+			      l->function->shared_base, l->function->shared_base);
+	if (l->uses_local)
+		sass_text_add(out,
+			      "\t.local .align 16 .b8 $local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
+			      "\tmov.u32 %%local, $local;\n\tmov.u64 %%local64, $local;\n",
+			      frame ? frame : 16);
+}
+
+static void declare_bank2(const struct lift *l, struct sass_text *out)
+{
+	const struct sass_function *f = l->function;
+
+	sass_text_add(out, ".const .align 16 .b8 $bank2_%u[%u] = {", f->section, f->constant2_bytes);
+	for (uint32_t n = 0; n < f->constant2_bytes; n++)
+		sass_text_add(out, "%s%u", n ? ", " : "", f->constant2[n]);
+	sass_text_put(out, "};\n");
+}
+
+static uint32_t shared_bytes(const struct lift *l)
+{
+	return l->function->shared_bytes - l->function->shared_base;
+}
+
+/* The static shared memory, and behind it that of the launch. */
+static void declare_shared(const struct lift *l, struct sass_text *out)
+{
+	if (l->uses_shared && !shared_bytes(l))
+		sass_text_add(out, ".extern .shared .align 16 .b8 $shared_%u[];\n", l->function->section);
+}
+
+static void write_entry(const struct lift *l, struct sass_text *out)
+{
+	const struct sass_function *f = l->function;
+
+	if (l->uses_bank2)
+		declare_bank2(l, out);
+	declare_shared(l, out);
+	sass_entry_add_head(out, f);
+	sass_text_put(out, "{\n");
+	if (l->uses_shared && shared_bytes(l))
+		sass_text_add(out, "\t.shared .align 16 .b8 $shared_%u[%u];\n", f->section, shared_bytes(l));
+	declare_registers(l, out);
+	declare_windows(l, out);
+	if (l->body.data)
+		sass_text_put(out, l->body.data);
+	sass_text_put(out, "}\n");
+}
+
+bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
+	       size_t room)
+{
+	uint32_t count = function->bytes / SASS_BYTES;
+	struct lift *l = calloc(1, sizeof(*l));
+	bool done = false;
+
+	if (!l || count > MAX_INSTRUCTIONS) {
+		snprintf(error, room, "%s", l ? "the kernel is too large" : "there is no memory");
+		free(l);
+		return false;
+	}
+	l->cubin = cubin;
+	l->function = function;
+	l->error = error;
+	l->room = room;
+	l->target = calloc(6, count + 1);
+	l->returned = l->target + count + 1;
+	l->taken = l->returned + count + 1;
+	l->table = l->taken + count + 1;
+	l->converged = l->table + count + 1;
+	l->reached = l->converged + count + 1;
+	if (l->target)
+		done = find_targets(l, count) && lift_body(l);
+	else
+		snprintf(error, room, "there is no memory");
+	if (done && !l->body.failed)
+		write_entry(l, out);
+	free(l->target);
+	free(l->body.data);
+	done = done && !l->body.failed;
+	free(l);
+	return done;
+}

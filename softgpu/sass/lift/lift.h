@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lifts a kernel of machine code to PTX text, instruction by instruction. Each general, uniform and predicate register
+ * becomes a PTX register. Convergence barriers have no counterpart: the software GPU finds where lanes meet. Thread-safe.
+ */
+#ifndef VCUDA_SASS_LIFT_H
+#define VCUDA_SASS_LIFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sass/cubin/cubin.h"
+#include "sass/cubin/text.h"
+
+/*
+ * Adds the kernel's .entry to `out`, after what the entry needs beside the variables of the cubin. False: an
+ * instruction is not supported, `out` is as before, and `error`, of `room` bytes, has the instruction and its offset.
+ */
+bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
+	       size_t room);
+
+#endif

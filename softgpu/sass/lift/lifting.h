@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel that is being lifted: what the files of lift*.c share. */
+#ifndef VCUDA_SASS_LIFTING_H
+#define VCUDA_SASS_LIFTING_H
+
+#include "sass/cubin/cubin.h"
+#include "sass/lift/decode.h"
+#include "sass/cubin/text.h"
+
+/* How deep calls may be that are lifted in their places. */
+#define SASS_CALL_DEPTH 16
+
+/* A PTX operand: the name of a register, or a constant. */
+struct value {
+	char text[24];
+};
+
+/* The pair of registers n and n + 1 has the value of a 64-bit register, in this basic block and under this guard. */
+struct pair {
+	struct value value;
+	bool known, guarded;
+	uint8_t guard; /* of uniform predicates from 8 */
+	bool guard_not;
+	uint32_t guard_writes;
+};
+
+struct lift {
+	const struct sass_cubin *cubin;
+	const struct sass_function *function;
+	struct sass_instr instr;
+	const struct sass_instr *i; /* the one at hand: `instr` */
+	struct sass_text body;
+	char guard[16]; /* "@%p0 ", or nothing */
+	unsigned int temporaries[4];
+	bool registers[256], uniforms[64], predicates[8], uniform_predicates[8]; /* used */
+	struct pair pairs[2][256]; /* of general and of uniform registers */
+	struct {
+		bool known;
+		uint32_t number;
+	} constants[256]; /* that general registers have in this basic block */
+	uint32_t predicate_writes[16];
+	struct {
+		bool set;
+		uint8_t predicate;
+		struct value value;
+	} pending[2];
+	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
+	bool calls;
+	/*
+	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty:
+	 * those that are active. REDUX.OR makes a uniform register for these of a mask that each lane has.
+	 */
+	struct value members, mask_of[64];
+	bool uses_members;
+	bool shared_window; /* addresses of shared memory are made of SASS_SHARED_WINDOW */
+	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
+	bool *target, *returned, *taken, *table;
+	bool *reached;          /* scratch of lift-body.c, all false between regions */
+	bool *converged;        /* BRA.CONV leads there, and nothing else does */
+	struct value relocated; /* the operand of the kind SASS_RELOCATED */
+	bool compares_returns;  /* else calls are lifted in their places: `instance` is the number of the one at hand */
+	unsigned int instance, instances, depth;
+	struct {
+		uint32_t callee;       /* an instruction */
+		unsigned int instance; /* that of the caller */
+		uint32_t back;         /* the return address */
+	} calls_open[SASS_CALL_DEPTH];
+	uint64_t steps; /* of searches through all instructions */
+	unsigned int labels;
+	char *error;
+	size_t room;
+	bool failed;
+};
+
+enum special_register { SASS_SR_SWINHI = 0x2f, SASS_SR_BLOCK_OF_CLUSTER = 0x88 };
+
+enum temporary { TEMPORARY_32, TEMPORARY_64, TEMPORARY_PREDICATE, TEMPORARY_16 };
+
+/* ---- lift-value.c ---- */
+struct value value_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+struct value temporary(struct lift *l, enum temporary kind);
+bool is_text(struct value v, const char *text);
+
+/* A PTX statement without its semicolon; the second one has effect only where the instruction's guard holds. */
+void emit(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void emit_guarded(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Not supported: the format says what of the instruction. */
+bool refuse(struct lift *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A new register with the result of `OPERATION result, operands`. */
+struct value compute32(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+struct value compute64(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+struct value compute_predicate(struct lift *l, const char *operation, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct value register_name(struct lift *l, bool uniform, unsigned int number); /* "0" for the register that is zero */
+struct value in_register(struct lift *l, struct value v);                      /* of 32 bits */
+struct value in_register_64(struct lift *l, struct value v);
+
+/* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value. */
+struct value source_bits(struct lift *l, const struct sass_operand *o);
+struct value source_integer(struct lift *l, const struct sass_operand *o);
+struct value source_f32(struct lift *l, const struct sass_operand *o);
+struct value source_f64(struct lift *l, const struct sass_operand *o);
+struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
+
+/* Predicates: `not` of the field; true and false are %pt and %pf. */
+struct value predicate(struct lift *l, unsigned int number, bool negated);
+struct value predicate_result(struct lift *l, unsigned int number); /* the name of one that is written */
+bool has_uniform_predicates(const struct lift *l);                  /* of the instruction at hand */
+struct value guard_value(struct lift *l);
+struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
+struct value one_if(struct lift *l, struct value p);                                          /* 32 bits */
+/* Where the guard holds, and `p`. */
+struct value with_guard(struct lift *l, struct value p);
+
+struct value pack(struct lift *l, struct value low, struct value high);
+void unpack(struct lift *l, struct value pair, struct value *low, struct value *high);
+
+/* Results, where the guard holds. A predicate is written behind everything else. */
+void write_32(struct lift *l, unsigned int number, struct value v);
+void write_64(struct lift *l, unsigned int number, struct value v);
+void write_predicate(struct lift *l, unsigned int slot, unsigned int number, struct value v);
+/* To be called before a statement writes the registers by itself. */
+void forget_pairs(struct lift *l, bool uniform, unsigned int first, unsigned int count);
+void forget_all_pairs(struct lift *l);
+
+bool writes_uniform(const struct lift *l);
+struct value destination(struct lift *l, unsigned int offset);
+
+/* ---- lift-bank.c ---- */
+struct value bank_32(struct lift *l, unsigned int bank, uint32_t offset);
+struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset);
+/* A load of PTX type `type` from the bank at a register plus `offset`; `count` registers of the destination. */
+bool bank_indexed(struct lift *l, unsigned int bank, struct value index, uint32_t offset, const char *type,
+		  unsigned int count);
+/* The address of a relocation's variable: 64 bits. */
+struct value variable_address(struct lift *l, const struct sass_relocation *r);
+/* The number of the external function at this place of bank 4, as the value of its address. */
+#define SASS_EXTERNAL_BASE UINT32_C(0x7f000000)
+
+/* ---- lift.c ---- */
+/* Where an instruction jumps or calls: the offset in the function. */
+bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target); /* false: not an instruction */
+bool lift_at(struct lift *l, uint32_t n);
+/* To be asked before a search through all instructions. False: the code is made to take long. */
+bool may_search(struct lift *l);
+bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
+uint32_t frame_of(const struct lift *l); /* bytes of local memory */
+
+/* ---- lift-relocation.c ---- */
+/* Applies the relocation of the instruction at hand to its operand, if there is one. */
+bool relocate(struct lift *l);
+/* The function that the call at hand names, and that the cubin does not have; NULL: it is none. */
+const char *external_callee(const struct lift *l);
+/* The offset of the function that the call at an offset names, which is behind the kernel. False: it is none. */
+bool local_callee(const struct lift *l, uint32_t address, uint32_t *target);
+
+/* ---- lift-integer.c ---- */
+/* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
+void write_comparison(struct lift *l, const struct sass_instr *i, struct value is);
+
+/* ---- lift-float.c ---- */
+const char *rounding(int64_t field);
+/* The sources of a minimum or maximum as PTX's .xorsign.abs wants them; `signs`: the bits of an immediate's signs. */
+bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand *a, struct sass_operand *b,
+		uint32_t signs);
+
+/* ---- lift-warp.c ---- */
+struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
+void set_members(struct lift *l, struct value members);
+
+/* ---- lift-body.c ---- */
+bool lift_body(struct lift *l);
+/* The instructions that a call leads to, in its place, where `p` holds. */
+bool lift_callee(struct lift *l, struct value p, uint32_t target);
+
+/* ---- lift-control.c ---- */
+void jump_if(struct lift *l, struct value p, uint32_t target);
+
+/* ---- lift-address.c ---- */
+/* The 64-bit address of the first source, without the field `offset`. */
+struct value address_of(struct lift *l, const struct sass_instr *i);
+/* The same where the address may be one of shared memory of sm_90, which has SASS_SHARED_WINDOW above it. */
+#define SASS_SHARED_WINDOW UINT32_C(0x01000000)
+struct value generic_address_of(struct lift *l, const struct sass_instr *i);
+/* The same in shared memory: 32 bits. With `offset` where the bytes do not begin at 0; then `offset` becomes 0. */
+struct value shared_address(struct lift *l, struct sass_instr *i, const struct sass_operand *o);
+struct value local_address(struct lift *l, const struct sass_instr *i);
+
+/* ---- lift-memory.c ---- */
+/* ".relaxed.gpu" and the like for atomics; "" for weak accesses. */
+const char *scope_of(struct lift *l, const struct sass_instr *i);
+
+#define X(name) bool lift_##name(struct lift *l, const struct sass_instr *i);
+SASS_FUNCTIONS(X)
+#undef X
+
+#endif
