@@ -41,13 +41,24 @@ static struct value add_64(struct lift *l, struct value a, struct value b)
 	return is_text(b, "0") ? a : compute64(l, "add.u64", "%s, %s", a.text, b.text);
 }
 
+/* Whether a sum with a carry has one carry only, and gives none. */
+static bool is_last_sum(const struct sass_instr *i)
+{
+	return i->field[SASS_F_P0] == SASS_PT && i->field[SASS_F_P1] == SASS_PT && i->field[SASS_F_PD] == SASS_PT &&
+	       i->field[SASS_F_PD_NOT];
+}
+
 /* a + b + c with carries: -x is the complement and 1, and .X has the carries in its place. */
 static void add_with_carries(struct lift *l, const struct sass_instr *i)
 {
-	const struct sass_operand *o[] = {&i->a, &i->b, &i->c};
+	const struct sass_operand *o[] = {&i->a, &i->b, &i->c}, all[] = {i->a, i->b, i->c};
 	struct value sum = value_of("0"), low, high;
 	unsigned int ones = 0;
 
+	if (i->field[SASS_F_X] && is_last_sum(i) && write_upper_sum(l, i, NULL, false, all, 3))
+		return;
+	if (!i->field[SASS_F_X] && i->field[SASS_F_P1] == SASS_PT)
+		note_lower_sum(l, i, NULL, 0, all, 3);
 	for (unsigned int n = 0; n < 3; n++) {
 		sum = add_64(l, sum, widened(l, o[n]));
 		ones += o[n]->negate;
@@ -64,6 +75,8 @@ static void add_with_carries(struct lift *l, const struct sass_instr *i)
 	write_predicate(l, 1, (unsigned int)i->field[SASS_F_P1],
 			compute_predicate(l, "setp.gt.u32", "%s, 1", high.text));
 	write_32(l, i->d, low);
+	if (!i->field[SASS_F_X])
+		close_lower_sum(l, i);
 }
 
 bool lift_iadd3(struct lift *l, const struct sass_instr *i)
@@ -113,7 +126,13 @@ bool lift_imad(struct lift *l, const struct sass_instr *i)
 {
 	struct value a = source_bits(l, &i->a), b = source_bits(l, &i->b), c = addend(l, i), product, result;
 	bool carries = i->field[SASS_F_P0] != SASS_PT;
+	struct sass_operand high[2] = {i->c};
 
+	if (is_text(b, "0x1"))
+		high[1] = i->a;
+	if (i->field[SASS_F_X] && !carries && (is_text(a, "0") || is_text(b, "0") || is_text(b, "0x1")) &&
+	    write_upper_sum(l, i, NULL, false, high, 2))
+		return true;
 	if (is_text(a, "0") || is_text(b, "0"))
 		product = value_of("0");
 	else if (is_text(b, "0x1"))
@@ -199,11 +218,25 @@ static struct value shifted(struct lift *l, const struct sass_instr *i)
 	return high;
 }
 
+/* Whether the upper half shifts the same register as the lower half did. */
+static bool same_shift(const struct lift *l, const struct sass_instr *i)
+{
+	const struct lower_sum *s = &l->lower_sums[i->field[SASS_F_PC] + (i->form->kind == SASS_UALU ? 8 : 0)];
+
+	return s->known && s->has_shifted && s->shift == i->field[SASS_F_SHIFT] && s->shifted.low.kind == i->a.kind &&
+	       s->shifted.low.reg == i->a.reg;
+}
+
 bool lift_lea(struct lift *l, const struct sass_instr *i)
 {
 	struct value a, b, sum, low, high, wide;
 	bool carries = i->field[SASS_F_P0] != SASS_PT, extended = i->field[SASS_F_X];
 
+	if (extended && i->field[SASS_F_HIGH] && !carries && !i->a.negate && same_shift(l, i) &&
+	    write_upper_sum(l, i, &i->c, i->field[SASS_F_SX32], &i->b, 1))
+		return true;
+	if (!extended && carries && !i->a.negate && !i->field[SASS_F_HIGH])
+		note_lower_sum(l, i, &i->a, (unsigned int)i->field[SASS_F_SHIFT], &i->b, 1);
 	a = shifted(l, i);
 	if (i->a.negate && extended) /* the complement: the carry is the 1 of a sign */
 		a = compute32(l, "not.b32", "%s", a.text);
@@ -236,6 +269,8 @@ bool lift_lea(struct lift *l, const struct sass_instr *i)
 			compute_predicate(l, "setp.ne.u32", "%s, 0", high.text));
 	b = low;
 	write_32(l, i->d, b);
+	if (!extended && carries)
+		close_lower_sum(l, i);
 	return true;
 }
 

@@ -259,6 +259,7 @@ bool lift_r2p(struct lift *l, const struct sass_instr *i)
 			continue;
 		emit_guarded(l, "mov.pred %s, %s", predicate(l, n, false).text, is[n].text);
 		l->predicate_writes[n]++;
+		l->lower_sums[n].known = false;
 	}
 	if (l->guard[0] && (i->b.number >> i->guard & 1))
 		write_predicate(l, 0, i->guard, is[i->guard]);

@@ -266,6 +266,8 @@ struct value predicate_result(struct lift *l, unsigned int number)
 	bool uniform = has_uniform_predicates(l) || (l->i->form->function == SASS_LIFT_VOTE && writes_uniform(l));
 
 	l->predicate_writes[number + (uniform ? 8u : 0)]++;
+	if (!l->keeps_sum)
+		l->lower_sums[number + (uniform ? 8u : 0)].known = false;
 	(uniform ? l->uniform_predicates : l->predicates)[number & 7] = true;
 	return value_of(uniform ? "%%up%u" : "%%p%u", number);
 }
@@ -297,7 +299,11 @@ struct value one_if(struct lift *l, struct value p)
 
 struct value with_guard(struct lift *l, struct value p)
 {
-	return l->guard[0] ? compute_predicate(l, "and.pred", "%s, %s", p.text, guard_value(l).text) : p;
+	if (!l->guard[0])
+		return p;
+	if (is_text(p, "%pt"))
+		return guard_value(l);
+	return compute_predicate(l, "and.pred", "%s, %s", p.text, guard_value(l).text);
 }
 
 /* ---- pairs of registers ---- */
@@ -320,6 +326,8 @@ void unpack(struct lift *l, struct value pair, struct value *low, struct value *
 
 void forget_pairs(struct lift *l, bool uniform, unsigned int first, unsigned int count)
 {
+	for (unsigned int n = first; n < first + count && n < 256; n++)
+		l->register_writes[uniform][n]++;
 	for (unsigned int n = first ? first - 1 : 0; n < first + count && n < 256; n++)
 		l->pairs[uniform][n].known = false;
 	for (unsigned int n = first; uniform && n < first + count && n < 64; n++)
@@ -330,6 +338,7 @@ void forget_pairs(struct lift *l, bool uniform, unsigned int first, unsigned int
 
 void forget_all_pairs(struct lift *l)
 {
+	forget_sums(l);
 	memset(l->mask_of, 0, sizeof(l->mask_of));
 	for (unsigned int n = 0; n < 256; n++)
 		l->pairs[0][n].known = l->pairs[1][n].known = l->constants[n].known = false;

@@ -161,6 +161,7 @@ static bool lift_one(struct lift *l)
 	if (!liftings[i->form->function](l, i) || l->failed)
 		return false;
 	write_pending(l);
+	l->keeps_sum = false;
 	return true;
 }
 

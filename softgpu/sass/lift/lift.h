@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lifts a kernel of machine code to PTX text, instruction by instruction. Each general, uniform and predicate register
- * becomes a PTX register. Convergence barriers have no counterpart: the software GPU finds where lanes meet. Thread-safe.
+ * becomes a PTX register. Convergence barriers have no counterpart: the software GPU finds where lanes meet.
+ * Thread-safe.
  */
 #ifndef VCUDA_SASS_LIFT_H
 #define VCUDA_SASS_LIFT_H

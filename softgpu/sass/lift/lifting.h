@@ -24,6 +24,23 @@ struct pair {
 	uint32_t guard_writes;
 };
 
+/* A lower half of a 64-bit sum, and the value that it is the lower half of, if the upper half is in the next register.
+ */
+struct pair_term {
+	struct sass_operand low;
+	struct value pair;            /* empty: none */
+	uint32_t writes, next_writes; /* of both registers, when the term was noted */
+};
+
+/* The lower half of a 64-bit sum, by the predicate that has its carry. */
+struct lower_sum {
+	bool known, uniform, has_shifted;
+	uint8_t d;
+	uint32_t d_writes;
+	unsigned int shift, count;
+	struct pair_term shifted, term[3];
+};
+
 struct lift {
 	const struct sass_cubin *cubin;
 	const struct sass_function *function;
@@ -38,7 +55,9 @@ struct lift {
 		bool known;
 		uint32_t number;
 	} constants[256]; /* that general registers have in this basic block */
-	uint32_t predicate_writes[16];
+	uint32_t predicate_writes[16], register_writes[2][256];
+	struct lower_sum lower_sums[16]; /* of uniform predicates from 8 */
+	bool keeps_sum;                  /* the predicate that is written is the carry of the sum just noted */
 	struct {
 		bool set;
 		uint8_t predicate;
@@ -161,6 +180,22 @@ bool local_callee(const struct lift *l, uint32_t address, uint32_t *target);
 /* ---- lift-integer.c ---- */
 /* Writes both predicates of a comparison: of `is`, and of its opposite, each combined with the third one. */
 void write_comparison(struct lift *l, const struct sass_instr *i, struct value is);
+
+/* ---- lift-pair.c ---- */
+/*
+ * A sum with a carry, before its results are written: the terms and, for LEA, the term that is shifted; NULL: none. And
+ * after they are written.
+ */
+void note_lower_sum(struct lift *l, const struct sass_instr *i, const struct sass_operand *shifted, unsigned int shift,
+		    const struct sass_operand *terms, unsigned int count);
+void close_lower_sum(struct lift *l, const struct sass_instr *i);
+/*
+ * Writes a sum that takes the carry of a noted one, as the upper half of one sum of 64 bits. For LEA, `shifted_high` is
+ * the upper half of the shifted term, or its sign is. False: the sums do not belong together, and nothing is written.
+ */
+bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sass_operand *shifted_high, bool sign,
+		     const struct sass_operand *high, unsigned int count);
+void forget_sums(struct lift *l);
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
