@@ -310,9 +310,15 @@ bool lift_bpt(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/* The address of the instruction; only sums of it and of calls' return addresses follow. */
+/*
+ * The address of the instruction, or from sm_90 on of one at an offset from the next instruction. Only sums of it and
+ * of calls' return addresses follow.
+ */
 bool lift_lepc(struct lift *l, const struct sass_instr *i)
 {
-	write_64(l, i->d, compute64(l, "mov.b64", "0x%x", i->address));
+	bool relative = l->cubin->architecture >= 90;
+	int64_t address = i->address + (relative ? SASS_BYTES + i->field[SASS_F_BYTES] : 0);
+
+	write_64(l, i->d, compute64(l, "mov.b64", "%lld", (long long)address));
 	return true;
 }

@@ -202,6 +202,11 @@ uint32_t frame_of(const struct lift *l)
 	return ((l->function->frame_bytes + 15) & ~15u) + (l->calls ? CALL_BYTES : 0);
 }
 
+static uint32_t shared_bytes(const struct lift *l)
+{
+	return l->function->shared_bytes - l->function->shared_base;
+}
+
 static void declare_windows(const struct lift *l, struct sass_text *out)
 {
 	uint32_t frame = frame_of(l);
@@ -215,6 +220,8 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 			      "\t.reg .b32 %%shared;\n\t.reg .b64 %%shared64;\n\tmov.u32 %%shared, "
 			      "$shared_%u;\n\tmov.u64 %%shared64, $shared_%u;\n",
 			      l->function->section, l->function->section);
+	if (l->uses_shared && shared_bytes(l))
+		sass_text_add(out, "\t.reg .b32 %%launch;\n\tmov.u32 %%launch, $launch_%u;\n", l->function->section);
 	if (l->uses_shared && l->function->shared_base)
 		sass_text_add(out, "\tsub.u32 %%shared, %%shared, %u;\n\tsub.u64 %%shared64, %%shared64, %u;\n",
 			      l->function->shared_base, l->function->shared_base);
@@ -235,16 +242,15 @@ static void declare_bank2(const struct lift *l, struct sass_text *out)
 	sass_text_put(out, "};\n");
 }
 
-static uint32_t shared_bytes(const struct lift *l)
+/*
+ * The shared memory of the launch is behind the static one. The code does not say whether it uses it: it is declared,
+ * and declare_windows() names it, so that the static size is not taken for the whole.
+ */
+static void declare_launch_shared(const struct lift *l, struct sass_text *out)
 {
-	return l->function->shared_bytes - l->function->shared_base;
-}
-
-/* The static shared memory, and behind it that of the launch. */
-static void declare_shared(const struct lift *l, struct sass_text *out)
-{
-	if (l->uses_shared && !shared_bytes(l))
-		sass_text_add(out, ".extern .shared .align 16 .b8 $shared_%u[];\n", l->function->section);
+	if (l->uses_shared)
+		sass_text_add(out, ".extern .shared .align 16 .b8 $%s_%u[];\n", shared_bytes(l) ? "launch" : "shared",
+			      l->function->section);
 }
 
 static void write_entry(const struct lift *l, struct sass_text *out)
@@ -253,7 +259,7 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 
 	if (l->uses_bank2)
 		declare_bank2(l, out);
-	declare_shared(l, out);
+	declare_launch_shared(l, out);
 	sass_entry_add_head(out, f);
 	sass_text_put(out, "{\n");
 	if (l->uses_shared && shared_bytes(l))
