@@ -84,7 +84,8 @@ const char *softgpu_machine_code_taken(void)
 /* Sections of a cubin that is not linked have types of their own. */
 static bool has_bytes(uint32_t type)
 {
-	return type != SHT_NOBITS && type != 0x70000007 && type != 0x70000009 && type != 0x7000000a;
+	return type != SHT_NULL && type != SHT_NOBITS && type != 0x70000007 && type != 0x70000009 &&
+	       type != 0x7000000a && type != 0x70000015;
 }
 
 /* Makes *end the end of a table or section, if that is later. False: no file is so large. */

@@ -67,7 +67,7 @@ static void whole_text(void **state)
 		      ".visible .global .align 8 .u32 counter[1] = {7};\n"
 		      ".visible .global .align 8 .u64 pointer[1] = {generic(counter)+2};\n"
 		      ".visible .global .align 8 .u32 room[100];\n"
-		      ".visible .entry k(\n\t.param .align 16 .b8 param_0[4],\n\t.param .align 8 .b8 param_1[8])\n"
+		      ".visible .entry k(\n\t.param .align 16 .b8 $vcuda_p0[4],\n\t.param .align 8 .b8 $vcuda_p1[8])\n"
 		      ".maxntid 128, 2, 1\n.maxnreg 24\n{\nret;\n}\n");
 	free(text);
 }

@@ -5,6 +5,10 @@
 #include <string.h>
 
 /* NVIDIA's numbers of attributes, by the names that its tools print (EIATTR_). */
+/* The place of parameters in bank 0. */
+#define PARAM_BASE 0x160
+#define PARAM_BASE_90 0x210
+
 enum attribute {
 	MAX_THREADS = 0x05,
 	PARAM_CBANK = 0x0a,
@@ -145,7 +149,8 @@ static bool take(struct sass_file *file, struct sass_function *f, const struct v
 		}
 		return true;
 	case CBANK_PARAM_SIZE:
-		f->param_bytes = half(v, 0);
+		if (v->bytes >= 2)
+			f->param_bytes = half(v, 0);
 		return true;
 	case CRS_STACK_SIZE:
 		if (v->bytes >= 4 && word(v, 0) != UNKNOWN)
@@ -242,8 +247,10 @@ bool sass_info_compat(struct sass_file *file, const struct sass_section *info)
 	return n == 0 || sass_file_fail(file, "the attributes of the machine code are malformed");
 }
 
-void sass_info_finish(struct sass_function *f)
+void sass_info_finish(struct sass_function *f, unsigned int architecture)
 {
+	if (!f->param_base) /* a kernel without parameters does not say where they would be */
+		f->param_base = architecture < 90 ? PARAM_BASE : PARAM_BASE_90;
 	if (f->stack_bytes > f->frame_bytes)
 		f->frame_bytes = f->stack_bytes;
 	f->frame_bytes = sum(f->frame_bytes, f->return_stack_bytes);

@@ -124,7 +124,7 @@ static bool read_parts(struct reader *r)
 			return false;
 	}
 	for (uint32_t n = 0; n < r->cubin->function_count; n++)
-		sass_info_finish(&r->cubin->functions[n]);
+		sass_info_finish(&r->cubin->functions[n], r->file->architecture);
 	return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a cubin, an ELF file with machine code of NVIDIA's GPUs, from memory. Every offset, count and string of the file
- * is checked. Time and memory are bounded by the size of the file. No state, no logging: the functions are thread-safe.
+ * Reads a cubin, an ELF file with machine code of NVIDIA's GPUs, from memory. Every offset, count and string of the
+ * file is checked. Time and memory are bounded by the size of the file. No state, no logging: the functions are
+ * thread-safe.
  */
 #ifndef VCUDA_SASS_CUBIN_H
 #define VCUDA_SASS_CUBIN_H
@@ -40,7 +41,8 @@ struct sass_variable {
 	uint32_t align;
 	const uint8_t *initial; /* NULL: zeroes */
 	uint32_t first_relocation, relocation_count;
-	const struct sass_relocation *relocations; /* of the initial bytes, in order; offsets are those of the section */
+	const struct sass_relocation
+		*relocations; /* of the initial bytes, in order; offsets are those of the section */
 	char *own_name;
 };
 
@@ -53,13 +55,14 @@ struct sass_function {
 	/* The place of parameters in bank 0: 0x160, or 0x210 on sm_90. */
 	uint32_t param_base, param_bytes;
 	uint32_t param_count;
-	struct sass_param *params; /* in order of ordinals and offsets */
-	uint32_t frame_bytes;      /* local memory of a thread, with all callees */
+	struct sass_param *params;                /* in order of ordinals and offsets */
+	uint32_t frame_bytes;                     /* local memory of a thread, with all callees */
 	uint32_t stack_bytes, return_stack_bytes; /* parts of that, as the compiler says */
-	/* From sm_90 on the bytes of shared memory begin with some that the system has: the kernel's are behind these. */
+	/* From sm_90 on the bytes of shared memory begin with some that the system has: the kernel's are behind these.
+	 */
 	uint32_t shared_bytes, shared_base;
 	uint32_t registers, max_threads[3], required_threads[3], cluster[3]; /* 0: not said */
-	const uint8_t *constant2; /* NULL: none */
+	const uint8_t *constant2;                                            /* NULL: none */
 	uint32_t constant2_bytes;
 	const uint8_t *constant0; /* NULL: none */
 	uint32_t constant0_bytes;
@@ -89,7 +92,7 @@ struct sass_cubin {
 		const char *name;
 		bool is_function;
 		enum sass_space space; /* of a variable */
-	} *undefined;
+	} * undefined;
 	struct sass_relocation *data_relocations; /* of all variables */
 	struct sass_file *file;
 };

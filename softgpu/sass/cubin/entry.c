@@ -27,7 +27,7 @@ void sass_entry_add_head(struct sass_text *text, const struct sass_function *f)
 	sass_text_put(text, f->name);
 	sass_text_put(text, "(");
 	for (uint32_t n = 0; n < f->param_count; n++)
-		sass_text_add(text, "%s\n\t.param .align %u .b8 param_%u[%u]", n ? "," : "", alignment(&f->params[n]),
+		sass_text_add(text, "%s\n\t.param .align %u .b8 $vcuda_p%u[%u]", n ? "," : "", alignment(&f->params[n]),
 			      n, f->params[n].bytes);
 	sass_text_put(text, ")\n");
 	add_bounds(text, ".maxntid", f->max_threads);

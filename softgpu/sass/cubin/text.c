@@ -76,7 +76,7 @@ bool sass_is_name(const char *name)
 	bool letter = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z');
 
 	/* with any other character before it, a name has two characters at least */
-	if (!letter && !((*name == '_' || *name == '$' || *name == '%') && name[1]))
+	if (!letter && !((*name == '_' || *name == '$') && name[1]))
 		return false;
 	for (const char *at = name + 1; *at; at++)
 		if (!sass_is_name_character(*at))

@@ -102,10 +102,11 @@ bool sass_whole_make(const struct sass_cubin *c, const struct sass_function *ker
 	if (good) {
 		memset(s.place, 0xff, c->function_count * sizeof(*s.place));
 		find(&s, kernel);
-		good = s.count == 1 || join(&s, kernel, w);
+		good = s.count == 1 || (s.count && join(&s, kernel, w));
 	}
 	if (!good)
-		snprintf(error, room, "its functions, because there is no memory");
+		snprintf(error, room, "%s",
+			 s.list && s.place && !s.count ? "so much code" : "its functions, because there is no memory");
 	for (uint32_t n = 1; n < s.count && good; n++) {
 		good = !s.list[n]->constant2;
 		if (!good)

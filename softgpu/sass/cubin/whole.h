@@ -9,9 +9,10 @@
 enum { SASS_CALL_75 = 58, SASS_CALL_90 = 75 };
 
 struct sass_whole {
-	/* As in the cubin, or with the code and the relocations of all callees behind its own. All are in its section. */
+	/* As in the cubin, or with the code and the relocations of all callees behind its own. All are in its section.
+	 */
 	struct sass_function function;
-	uint8_t *code;                       /* NULL: there are no callees */
+	uint8_t *code; /* NULL: there are no callees */
 	struct sass_relocation *relocations;
 };
 

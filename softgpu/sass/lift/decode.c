@@ -130,6 +130,11 @@ static bool take_fields(struct sass_instr *i, const struct words *w)
 	return true;
 }
 
+static bool has_no_register(const struct sass_operand *o)
+{
+	return o->kind == SASS_UNIFORM && o->reg > SASS_URZ;
+}
+
 bool sass_decode(const uint8_t *code, uint32_t address, struct sass_instr *i, char *error, size_t room)
 {
 	struct words w;
@@ -151,5 +156,9 @@ bool sass_decode(const uint8_t *code, uint32_t address, struct sass_instr *i, ch
 		other_sources(i, &w);
 	else
 		arithmetic_sources(i, &w);
+	if (has_no_register(&i->a) || has_no_register(&i->b) || has_no_register(&i->c)) {
+		snprintf(error, room, "%s with an unknown uniform register at %#x", i->form->name, address);
+		return false;
+	}
 	return true;
 }

@@ -70,11 +70,14 @@ static bool atomic(struct lift *l, const struct sass_instr *i, const char *space
 static bool compare_and_swap(struct lift *l, const struct sass_instr *i, const char *space, const char *order,
 			     struct value address)
 {
+	static const bool takes[8] = {[TYPE_U32] = true, [TYPE_S32] = true, [TYPE_U64] = true, [TYPE_S64] = true};
 	bool wide = is_wide(i->field[SASS_F_TYPE]);
 	struct value expected = data_of(l, &i->b, wide), data = data_of(l, &i->c, wide),
 		     old = temporary(l, wide ? TEMPORARY_64 : TEMPORARY_32);
 	char statement[200];
 
+	if (!takes[i->field[SASS_F_TYPE]] || i->field[SASS_F_TEST] == 2)
+		return refuse(l, " of type %u", (unsigned int)i->field[SASS_F_TYPE]);
 	snprintf(statement, sizeof(statement), "atom%s%s.cas.%s %s, [%s+%lld], %s, %s", order, space,
 		 wide ? "b64" : "b32", old.text, address.text, (long long)i->field[SASS_F_OFFSET], expected.text,
 		 data.text);

@@ -74,12 +74,20 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 	return offset % 8 ? high : low;
 }
 
+/* Parameters are in order of offsets and do not overlap. */
 static const struct sass_param *param_at(const struct sass_function *f, uint32_t offset)
 {
-	for (uint32_t n = 0; n < f->param_count; n++)
-		if (offset >= f->params[n].offset && offset - f->params[n].offset < f->params[n].bytes)
-			return &f->params[n];
-	return NULL;
+	uint32_t low = 0, high = f->param_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (f->params[middle].offset + f->params[middle].bytes <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < f->param_count && f->params[low].offset <= offset ? &f->params[low] : NULL;
 }
 
 static unsigned int param_number(const struct lift *l, const struct sass_param *p)
@@ -98,7 +106,7 @@ static struct value param_part(struct lift *l, uint32_t offset, unsigned int byt
 				 bytes == 4   ? "ld.param.b32"
 				 : bytes == 2 ? "ld.param.u16"
 					      : "ld.param.u8",
-				 "[param_%u+%u]", param_number(l, p), offset - p->offset);
+				 "[$vcuda_p%u+%u]", param_number(l, p), offset - p->offset);
 	if (bytes == 1)
 		return value_of("0");
 	low = in_register(l, param_part(l, offset, bytes / 2));
@@ -120,17 +128,29 @@ static bool constant_at(struct lift *l, uint32_t offset, char *name, size_t room
 
 static const struct sass_relocation *address_at(const struct lift *l, uint32_t offset)
 {
-	for (uint32_t n = 0; n < l->cubin->bank4_count; n++)
-		if (l->cubin->bank4[n].offset == offset)
-			return &l->cubin->bank4[n];
-	return NULL;
+	uint32_t low = 0, high = l->cubin->bank4_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (l->cubin->bank4[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < l->cubin->bank4_count && l->cubin->bank4[low].offset == offset ? &l->cubin->bank4[low] : NULL;
 }
 
 struct value variable_address(struct lift *l, const struct sass_relocation *r)
 {
 	const struct sass_variable *v = sass_variable_at(l->cubin, r->symbol_section, r->symbol_value);
 	struct value address = temporary(l, TEMPORARY_64);
-	long long offset = v ? (long long)(r->symbol_value - v->offset) + r->addend : r->addend;
+	long long offset = (long long)((v ? r->symbol_value - v->offset : 0) + (uint64_t)r->addend);
+
+	if (!v && (r->symbol_section || !sass_is_name(r->symbol))) {
+		refuse(l, " with the address of something that is no variable");
+		return value_of("0");
+	}
 
 	emit(l, "mov.u64 %s, %s", address.text, v ? v->name : r->symbol);
 	if (v && v->space == SASS_CONSTANT)
@@ -185,7 +205,7 @@ struct value bank_64(struct lift *l, unsigned int bank, uint32_t offset)
 		const struct sass_param *p = param_at(l->function, at);
 
 		if (p && at - p->offset + 8 <= p->bytes)
-			return compute64(l, "ld.param.b64", "[param_%u+%u]", param_number(l, p), at - p->offset);
+			return compute64(l, "ld.param.b64", "[$vcuda_p%u+%u]", param_number(l, p), at - p->offset);
 	}
 	return pack(l, bank_32(l, bank, offset), bank_32(l, bank, offset + 4));
 }
@@ -244,7 +264,7 @@ static bool load_param(struct lift *l, struct value index, uint32_t offset, cons
 	if (!p)
 		return refuse(l, " of parameters that are not there");
 	base = temporary(l, TEMPORARY_64);
-	emit(l, "mov.b64 %s, param_%u", base.text, param_number(l, p));
+	emit(l, "mov.b64 %s, $vcuda_p%u", base.text, param_number(l, p));
 	address = compute64(l, "cvt.s64.s32", "%s", index.text);
 	address = compute64(l, "add.s64", "%s, %s", base.text, address.text);
 	return load(l, "param", type, address, (int64_t)offset - f->param_base - p->offset, count);
@@ -273,7 +293,7 @@ static bool load_kernel_constant(struct lift *l, struct value index, uint32_t of
 	if (!l->function->constant2)
 		return refuse(l, " of constants that are not there");
 	l->uses_bank2 = true;
-	emit(l, "mov.u64 %s, $bank2_%u", address.text, l->function->section);
+	emit(l, "mov.u64 %s, $vcuda_bank2_%u", address.text, l->function->section);
 	address = compute64(l, "add.s64", "%s, %s", address.text, compute64(l, "cvt.s64.s32", "%s", index.text).text);
 	return load(l, "const", type, address, offset, count);
 }
@@ -286,7 +306,7 @@ static bool load_address(struct lift *l, struct value index, uint32_t offset, un
 
 	if (count != 2)
 		return refuse(l, " of half an address at an index");
-	if (l->i->a.kind != SASS_REGISTER || reg == SASS_RZ || l->constants[reg].known) {
+	if (l->i->a.kind == SASS_REGISTER && (reg == SASS_RZ || l->constants[reg].known)) {
 		write_64(l, l->i->d, address_bank(l, offset + (reg == SASS_RZ ? 0 : l->constants[reg].number)));
 		return true;
 	}

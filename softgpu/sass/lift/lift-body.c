@@ -40,7 +40,7 @@ static bool callee_of(struct lift *l, const struct sass_instr *i, uint32_t *targ
 }
 
 /* Whether the next instruction follows. */
-static bool goes_on(const struct sass_instr *i)
+bool goes_on(const struct sass_instr *i)
 {
 	switch (i->form->function) {
 	case SASS_LIFT_BRA:
@@ -154,7 +154,7 @@ static bool plan(struct lift *l, uint32_t first, uint64_t *total)
 
 static void label(struct lift *l, uint32_t n)
 {
-	sass_text_add(&l->body, "L%u_%x:\n", l->instance, n * SASS_BYTES);
+	sass_text_add(&l->body, "$vcuda_L%u_%x:\n", l->instance, n * SASS_BYTES);
 	forget_all_pairs(l);
 	l->members.text[0] = 0;
 	if (l->converged[n])
@@ -164,7 +164,7 @@ static void label(struct lift *l, uint32_t n)
 static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *list, uint32_t size)
 {
 	if (size && (list ? list[0] : 0) != first)
-		sass_text_add(&l->body, "\tbra L%u_%x;\n", l->instance, first * SASS_BYTES);
+		sass_text_add(&l->body, "\tbra $vcuda_L%u_%x;\n", l->instance, first * SASS_BYTES);
 	for (uint32_t at = 0; at < size; at++) {
 		uint32_t n = list ? list[at] : at;
 
@@ -208,7 +208,7 @@ bool lift_callee(struct lift *l, struct value p, uint32_t target)
 		return true;
 	}
 	if (!is_text(p, "%pt"))
-		emit(l, "@!%s bra L%u_%x", p.text, outer, call.address + SASS_BYTES);
+		emit(l, "@!%s bra $vcuda_L%u_%x", p.text, outer, call.address + SASS_BYTES);
 	l->calls_open[l->depth].instance = outer;
 	l->calls_open[l->depth++].back = call.address + SASS_BYTES;
 	l->instance = ++l->instances;

@@ -23,9 +23,9 @@ static struct value condition(struct lift *l, const struct sass_instr *i)
 void jump_if(struct lift *l, struct value p, uint32_t target)
 {
 	if (is_text(p, "%pt"))
-		emit(l, "bra L%u_%x", l->instance, target);
+		emit(l, "bra $vcuda_L%u_%x", l->instance, target);
 	else
-		emit(l, "@%s bra L%u_%x", p.text, l->instance, target);
+		emit(l, "@%s bra $vcuda_L%u_%x", p.text, l->instance, target);
 }
 
 enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
@@ -79,7 +79,7 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 		return true;
 	}
 	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)
-		emit(l, "bra L%u_%x", l->instance, target);
+		emit(l, "bra $vcuda_L%u_%x", l->instance, target);
 	else
 		jump_if(l, condition(l, i), target);
 	return true;
@@ -190,27 +190,27 @@ static void call_with_result(struct lift *l, const char *name, unsigned int argu
 	sass_text_put(&l->body, "\t{\n");
 	for (unsigned int n = 0; n < arguments; n++) {
 		reg += bytes[n] == 8 && reg % 2;
-		sass_text_add(&l->body, "\t.param .b%u a%u_%u;\n", bytes[n] * 8, number, n);
+		sass_text_add(&l->body, "\t.param .b%u $vcuda_a%u_%u;\n", bytes[n] * 8, number, n);
 		if (bytes[n] == 8) {
 			struct sass_operand o = {.kind = SASS_REGISTER, .reg = (uint8_t)reg};
 
-			emit(l, "st.param.b64 [a%u_%u], %s", number, n, source_64(l, &o).text);
+			emit(l, "st.param.b64 [$vcuda_a%u_%u], %s", number, n, source_64(l, &o).text);
 		} else {
-			emit(l, "st.param.b32 [a%u_%u], %s", number, n, register_name(l, false, reg).text);
+			emit(l, "st.param.b32 [$vcuda_a%u_%u], %s", number, n, register_name(l, false, reg).text);
 		}
 		reg += bytes[n] / 4;
 	}
 	if (result_bytes)
-		sass_text_add(&l->body, "\t.param .b%u r%u;\n", result_bytes * 8, number);
+		sass_text_add(&l->body, "\t.param .b%u $vcuda_r%u;\n", result_bytes * 8, number);
 	sass_text_put(&l->body, "\tcall ");
 	if (result_bytes)
-		sass_text_add(&l->body, "(r%u), ", number);
+		sass_text_add(&l->body, "($vcuda_r%u), ", number);
 	sass_text_add(&l->body, "%s, (", name);
 	for (unsigned int n = 0; n < arguments; n++)
-		sass_text_add(&l->body, "%sa%u_%u", n ? ", " : "", number, n);
+		sass_text_add(&l->body, "%s$vcuda_a%u_%u", n ? ", " : "", number, n);
 	sass_text_put(&l->body, ");\n");
 	if (result_bytes)
-		emit(l, "ld.param.b%u %s, [r%u]", result_bytes * 8, v.text, number);
+		emit(l, "ld.param.b%u %s, [$vcuda_r%u]", result_bytes * 8, v.text, number);
 	sass_text_put(&l->body, "\t}\n");
 	forget_pairs(l, false, 4, 2);
 	if (result_bytes == 8) {
@@ -245,10 +245,10 @@ static bool call_named(struct lift *l, const char *name, struct value p)
 	unsigned int end = l->labels++;
 
 	if (!is_text(p, "%pt"))
-		emit(l, "@!%s bra E%u", p.text, end);
+		emit(l, "@!%s bra $vcuda_E%u", p.text, end);
 	if (!call_external(l, name))
 		return false;
-	sass_text_add(&l->body, "E%u:\n", end);
+	sass_text_add(&l->body, "$vcuda_E%u:\n", end);
 	forget_all_pairs(l);
 	return true;
 }
@@ -269,7 +269,7 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 	address = in_register(l, source_bits(l, &i->a));
 	if (!is_text(p, "%pt")) {
 		p = compute_predicate(l, "not.pred", "%s", p.text);
-		emit(l, "@%s bra E%u", p.text, end);
+		emit(l, "@%s bra $vcuda_E%u", p.text, end);
 	}
 	for (uint32_t n = 0; n < l->cubin->bank4_count; n++) {
 		const struct sass_relocation *r = &l->cubin->bank4[n];
@@ -280,14 +280,14 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 			continue;
 		is = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text,
 				       SASS_EXTERNAL_BASE + (uint32_t)r->offset);
-		emit(l, "@%s bra E%u", is.text, next);
+		emit(l, "@%s bra $vcuda_E%u", is.text, next);
 		if (!call_external(l, r->symbol))
 			return false;
-		emit(l, "bra E%u", end);
-		sass_text_add(&l->body, "E%u:\n", next);
+		emit(l, "bra $vcuda_E%u", end);
+		sass_text_add(&l->body, "$vcuda_E%u:\n", next);
 	}
 	emit(l, "trap");
-	sass_text_add(&l->body, "E%u:\n", end);
+	sass_text_add(&l->body, "$vcuda_E%u:\n", end);
 	forget_all_pairs(l);
 	return true;
 }

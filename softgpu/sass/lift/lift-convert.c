@@ -27,6 +27,8 @@ static struct value float_source(struct lift *l, const struct sass_operand *o, i
 {
 	struct value v;
 
+	if (o->half > 1 || (o->half && size != SIZE_16 && size != SIZE_BF16))
+		refuse(l, " of a half");
 	if (size == SIZE_64)
 		return source_f64(l, o);
 	if (size == SIZE_32)

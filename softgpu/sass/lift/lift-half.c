@@ -114,7 +114,7 @@ bool lift_hmul2(struct lift *l, const struct sass_instr *i)
 static bool is_load(const struct sass_instr *i)
 {
 	return i->a.kind == SASS_REGISTER && i->a.reg == SASS_RZ && i->b.kind == SASS_REGISTER && i->b.reg == SASS_RZ &&
-	       i->c.kind == SASS_IMMEDIATE;
+	       i->c.kind == SASS_IMMEDIATE && !i->field[SASS_F_SAT] && !i->field[SASS_F_RELU] && !i->field[SASS_F_FTZ];
 }
 
 bool lift_hfma2(struct lift *l, const struct sass_instr *i)

@@ -84,6 +84,8 @@ static bool load(struct lift *l, const struct sass_instr *i, const char *space, 
 
 	if (type >= TYPE_COUNT)
 		return refuse(l, " of type %u", (unsigned int)type);
+	if (i->form->function == SASS_LIFT_LDG && i->field[SASS_F_P0] != SASS_PT)
+		return refuse(l, " with a second result");
 	if (i->d == SASS_RZ)
 		return true;
 	name_registers(l, i->d, count, false, to, sizeof(to));
@@ -249,7 +251,7 @@ static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target
 {
 	struct sass_operand to = {.kind = SASS_REGISTER, .reg = i->d};
 	int64_t type = i->field[SASS_F_TYPE];
-	unsigned int bytes = 4u << (type - TYPE_32);
+	unsigned int bytes;
 	struct sass_instr plain = *i;
 	struct value from, target, count;
 	char statement[200];
@@ -257,6 +259,7 @@ static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target
 
 	if (type < TYPE_32 || type > TYPE_128)
 		return refuse(l, " of type %u", (unsigned int)type);
+	bytes = 4u << (type - TYPE_32);
 	plain.field[SASS_F_WIDE] = plain.field[SASS_F_WIDE_A] = 1;
 	plain.field[SASS_F_HAS_U] &= !uniform_target;
 	from = in_register_64(l, address_of(l, &plain));

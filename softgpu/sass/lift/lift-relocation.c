@@ -23,6 +23,8 @@ static const struct sass_relocation *relocation_at(const struct lift *l, uint32_
 		else
 			high = middle;
 	}
+	if (low + 1 < l->function->relocation_count && all[low + 1].offset < (uint64_t)address + SASS_BYTES)
+		refuse((struct lift *)l, " with two relocations");
 	return low < l->function->relocation_count && all[low].offset < (uint64_t)address + SASS_BYTES ? &all[low]
 												       : NULL;
 }

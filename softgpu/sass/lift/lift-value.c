@@ -205,6 +205,10 @@ struct value source_64(struct lift *l, const struct sass_operand *o)
 		refuse(l, " with half of an address as 64 bits");
 		return value_of("0");
 	}
+	if (o->kind == SASS_BANK && o->bindless) {
+		refuse(l, " with a bindless constant bank");
+		return value_of("0");
+	}
 	if (o->kind == SASS_BANK)
 		return bank_64(l, o->bank, o->number);
 	if (o->reg == (uniform ? SASS_URZ : SASS_RZ))
@@ -285,11 +289,15 @@ struct value guard_value(struct lift *l)
 
 struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b)
 {
-	static const char *const names[] = {"and.pred", "or.pred", "xor.pred", "and.pred"};
+	static const char *const names[] = {"and.pred", "or.pred", "xor.pred"};
 
+	if (operation > 2) {
+		refuse(l, " with an unknown operation of predicates");
+		return a;
+	}
 	if ((operation == 0 && is_text(b, "%pt")) || (operation && is_text(b, "%pf")))
 		return a;
-	return compute_predicate(l, names[operation & 3], "%s, %s", a.text, b.text);
+	return compute_predicate(l, names[operation], "%s, %s", a.text, b.text);
 }
 
 struct value one_if(struct lift *l, struct value p)

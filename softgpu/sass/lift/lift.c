@@ -39,6 +39,8 @@ bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *targe
 
 	if (l->cubin->architecture >= 90)
 		words = words * 256 + i->field[SASS_F_NEAR];
+	else if (i->field[SASS_F_NEAR])
+		return false;
 	at = (int64_t)i->address + SASS_BYTES + words * 4;
 	if (at < 0 || at >= l->function->bytes || at % SASS_BYTES)
 		return false;
@@ -94,6 +96,17 @@ static void note_functions(struct lift *l)
 	}
 }
 
+/* Only a jump leads to such an instruction: no call, no table, and not the instruction before it. */
+static void check_converged(struct lift *l, uint32_t count)
+{
+	struct sass_instr i;
+
+	for (uint32_t n = 0; n < count; n++)
+		if (l->converged[n])
+			l->converged[n] = !l->returned[n] && !l->table[n] && !l->taken[n] && n &&
+					  decode(l, n - 1, &i) && !goes_on(&i);
+}
+
 static bool find_targets(struct lift *l, uint32_t count)
 {
 	struct sass_instr i;
@@ -119,6 +132,7 @@ static bool find_targets(struct lift *l, uint32_t count)
 		note_functions(l);
 	if (tables)
 		note_tables(l);
+	check_converged(l, count);
 	return true;
 }
 
@@ -218,7 +232,7 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 	if (l->uses_shared)
 		sass_text_add(out,
 			      "\t.reg .b32 %%shared;\n\t.reg .b64 %%shared64;\n\tmov.u32 %%shared, "
-			      "$shared_%u;\n\tmov.u64 %%shared64, $shared_%u;\n",
+			      "$vcuda_shared_%u;\n\tmov.u64 %%shared64, $vcuda_shared_%u;\n",
 			      l->function->section, l->function->section);
 	if (l->uses_shared && shared_bytes(l))
 		sass_text_add(out, "\t.reg .b32 %%launch;\n\tmov.u32 %%launch, $launch_%u;\n", l->function->section);
@@ -227,8 +241,8 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 			      l->function->shared_base, l->function->shared_base);
 	if (l->uses_local)
 		sass_text_add(out,
-			      "\t.local .align 16 .b8 $local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
-			      "\tmov.u32 %%local, $local;\n\tmov.u64 %%local64, $local;\n",
+			      "\t.local .align 16 .b8 $vcuda_local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
+			      "\tmov.u32 %%local, $vcuda_local;\n\tmov.u64 %%local64, $vcuda_local;\n",
 			      frame ? frame : 16);
 }
 
@@ -236,7 +250,7 @@ static void declare_bank2(const struct lift *l, struct sass_text *out)
 {
 	const struct sass_function *f = l->function;
 
-	sass_text_add(out, ".const .align 16 .b8 $bank2_%u[%u] = {", f->section, f->constant2_bytes);
+	sass_text_add(out, ".const .align 16 .b8 $vcuda_bank2_%u[%u] = {", f->section, f->constant2_bytes);
 	for (uint32_t n = 0; n < f->constant2_bytes; n++)
 		sass_text_add(out, "%s%u", n ? ", " : "", f->constant2[n]);
 	sass_text_put(out, "};\n");
@@ -263,7 +277,7 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	sass_entry_add_head(out, f);
 	sass_text_put(out, "{\n");
 	if (l->uses_shared && shared_bytes(l))
-		sass_text_add(out, "\t.shared .align 16 .b8 $shared_%u[%u];\n", f->section, shared_bytes(l));
+		sass_text_add(out, "\t.shared .align 16 .b8 $vcuda_shared_%u[%u];\n", f->section, shared_bytes(l));
 	declare_registers(l, out);
 	declare_windows(l, out);
 	if (l->body.data)

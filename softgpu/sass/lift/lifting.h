@@ -208,6 +208,7 @@ struct value active_lanes(struct lift *l); /* those that are here and pass the g
 void set_members(struct lift *l, struct value members);
 
 /* ---- lift-body.c ---- */
+bool goes_on(const struct sass_instr *i); /* whether the next instruction follows */
 bool lift_body(struct lift *l);
 /* The instructions that a call leads to, in its place, where `p` holds. */
 bool lift_callee(struct lift *l, struct value p, uint32_t target);
