@@ -164,6 +164,8 @@ static void label(struct lift *l, uint32_t n)
 static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *list, uint32_t size)
 {
 	if (size && (list ? list[0] : 0) != first)
+		webs_jump(l->webs, l->instance, first * SASS_BYTES);
+	if (size && (list ? list[0] : 0) != first)
 		sass_text_add(&l->body, "\tbra $vcuda_L%u_%x;\n", l->instance, first * SASS_BYTES);
 	for (uint32_t at = 0; at < size; at++) {
 		uint32_t n = list ? list[at] : at;
@@ -207,6 +209,8 @@ bool lift_callee(struct lift *l, struct value p, uint32_t target)
 		jump_if(l, p, target);
 		return true;
 	}
+	if (!is_text(p, "%pt"))
+		webs_jump(l->webs, outer, call.address + SASS_BYTES);
 	if (!is_text(p, "%pt"))
 		emit(l, "@!%s bra $vcuda_L%u_%x", p.text, outer, call.address + SASS_BYTES);
 	l->calls_open[l->depth].instance = outer;

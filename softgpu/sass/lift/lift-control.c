@@ -22,6 +22,7 @@ static struct value condition(struct lift *l, const struct sass_instr *i)
 
 void jump_if(struct lift *l, struct value p, uint32_t target)
 {
+	webs_jump(l->webs, l->instance, target);
 	if (is_text(p, "%pt"))
 		emit(l, "bra $vcuda_L%u_%x", l->instance, target);
 	else
@@ -79,7 +80,7 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 		return true;
 	}
 	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)
-		emit(l, "bra $vcuda_L%u_%x", l->instance, target);
+		jump_if(l, value_of("%%pt"), target);
 	else
 		jump_if(l, condition(l, i), target);
 	return true;
@@ -215,10 +216,10 @@ static void call_with_result(struct lift *l, const char *name, unsigned int argu
 	forget_pairs(l, false, 4, 2);
 	if (result_bytes == 8) {
 		unpack(l, v, &low, &high);
-		emit(l, "mov.b32 %s, %s", register_name(l, false, 4).text, low.text);
-		emit(l, "mov.b32 %s, %s", register_name(l, false, 5).text, high.text);
+		emit(l, "mov.b32 %s, %s", register_result(l, false, 4).text, low.text);
+		emit(l, "mov.b32 %s, %s", register_result(l, false, 5).text, high.text);
 	} else if (result_bytes) {
-		emit(l, "mov.b32 %s, %s", register_name(l, false, 4).text, v.text);
+		emit(l, "mov.b32 %s, %s", register_result(l, false, 4).text, v.text);
 	}
 }
 

@@ -67,8 +67,7 @@ bool lift_plop3(struct lift *l, const struct sass_instr *i)
 	p[0] = third_predicate(l, i);
 	p[1] = predicate(l, (unsigned int)i->field[SASS_F_PD], i->field[SASS_F_PD_NOT]);
 	if (i->field[SASS_F_UNIFORM] && i->field[SASS_F_PE] != SASS_PT) {
-		l->uniform_predicates[i->field[SASS_F_PE]] = true;
-		p[2] = value_of("%%up%u", (unsigned int)i->field[SASS_F_PE]);
+		p[2] = named_predicate(l, true, (unsigned int)i->field[SASS_F_PE]);
 		if (i->field[SASS_F_PE_NOT])
 			p[2] = compute_predicate(l, "not.pred", "%s", p[2].text);
 	} else {
@@ -257,9 +256,7 @@ bool lift_r2p(struct lift *l, const struct sass_instr *i)
 	for (unsigned int n = 0; n < 7; n++) {
 		if (!(i->b.number >> n & 1) || (n == i->guard && l->guard[0]))
 			continue;
-		emit_guarded(l, "mov.pred %s, %s", predicate(l, n, false).text, is[n].text);
-		l->predicate_writes[n]++;
-		l->lower_sums[n].known = false;
+		emit_guarded(l, "mov.pred %s, %s", predicate_result(l, n).text, is[n].text);
 	}
 	if (l->guard[0] && (i->b.number >> i->guard & 1))
 		write_predicate(l, 0, i->guard, is[i->guard]);

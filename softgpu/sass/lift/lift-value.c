@@ -119,11 +119,16 @@ struct value register_name(struct lift *l, bool uniform, unsigned int number)
 {
 	if (number == (uniform ? SASS_URZ : SASS_RZ))
 		return value_of("0");
-	if (uniform)
-		l->uniforms[number & 63] = true;
-	else
-		l->registers[number & 255] = true;
-	return value_of(uniform ? "%%u%u" : "%%r%u", number);
+	number &= uniform ? 63 : 255;
+	return value_of(uniform ? "%%u%u_%u" : "%%r%u_%u", number,
+			webs_read(l->webs, (uniform ? WEB_UNIFORM : WEB_GENERAL) + number));
+}
+
+struct value register_result(struct lift *l, bool uniform, unsigned int number)
+{
+	number &= uniform ? 63 : 255;
+	return value_of(uniform ? "%%u%u_%u" : "%%r%u_%u", number,
+			webs_write(l->webs, (uniform ? WEB_UNIFORM : WEB_GENERAL) + number, l->guard[0]));
 }
 
 struct value in_register(struct lift *l, struct value v)
@@ -247,12 +252,16 @@ bool has_uniform_predicates(const struct lift *l)
 	       l->i->field[SASS_F_UNIFORM_FORM];
 }
 
+struct value named_predicate(struct lift *l, bool uniform, unsigned int number)
+{
+	number &= 7;
+	return value_of(uniform ? "%%up%u_%u" : "%%p%u_%u", number,
+			webs_read(l->webs, (uniform ? WEB_UNIFORM_PREDICATE : WEB_PREDICATE) + number));
+}
+
 static struct value predicate_name(struct lift *l, unsigned int number)
 {
-	bool uniform = has_uniform_predicates(l);
-
-	(uniform ? l->uniform_predicates : l->predicates)[number & 7] = true;
-	return value_of(uniform ? "%%up%u" : "%%p%u", number);
+	return named_predicate(l, has_uniform_predicates(l), number);
 }
 
 struct value predicate(struct lift *l, unsigned int number, bool negated)
@@ -272,8 +281,9 @@ struct value predicate_result(struct lift *l, unsigned int number)
 	l->predicate_writes[number + (uniform ? 8u : 0)]++;
 	if (!l->keeps_sum)
 		l->lower_sums[number + (uniform ? 8u : 0)].known = false;
-	(uniform ? l->uniform_predicates : l->predicates)[number & 7] = true;
-	return value_of(uniform ? "%%up%u" : "%%p%u", number);
+	number &= 7;
+	return value_of(uniform ? "%%up%u_%u" : "%%p%u_%u", number,
+			webs_write(l->webs, (uniform ? WEB_UNIFORM_PREDICATE : WEB_PREDICATE) + number, l->guard[0]));
 }
 
 struct value guard_value(struct lift *l)
@@ -372,7 +382,7 @@ bool writes_uniform(const struct lift *l)
 
 struct value destination(struct lift *l, unsigned int offset)
 {
-	return register_name(l, writes_uniform(l), l->i->d + offset);
+	return register_result(l, writes_uniform(l), l->i->d + offset);
 }
 
 static bool is_zero_register(const struct lift *l, unsigned int number)
@@ -387,7 +397,7 @@ void write_32(struct lift *l, unsigned int number, struct value v)
 	if (is_zero_register(l, number))
 		return;
 	forget_pairs(l, uniform, number, 1);
-	emit_guarded(l, "mov.b32 %s, %s", register_name(l, uniform, number).text, v.text);
+	emit_guarded(l, "mov.b32 %s, %s", register_result(l, uniform, number).text, v.text);
 	if (!uniform && !l->guard[0] && v.text[0] >= '0' && v.text[0] <= '9') {
 		l->constants[number & 255].known = true;
 		l->constants[number & 255].number = (uint32_t)strtoul(v.text, NULL, 0);

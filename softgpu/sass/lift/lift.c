@@ -182,25 +182,31 @@ static bool lift_one(struct lift *l)
 bool lift_at(struct lift *l, uint32_t n)
 {
 	l->i = &l->instr;
-	return decode(l, n, &l->instr) && lift_one(l);
+	if (!decode(l, n, &l->instr))
+		return false;
+	webs_begin(l->webs, l->instance, n * SASS_BYTES);
+	if (!goes_on(&l->instr))
+		webs_end(l->webs);
+	return lift_one(l);
+}
+
+/* `%r5_<3>` declares %r5_0 to %r5_2. */
+static void declare_webs(const struct lift *l, struct sass_text *out, const char *kind, unsigned int first,
+			 unsigned int end)
+{
+	for (unsigned int n = first; n < end; n++)
+		if (webs_count(l->webs, n))
+			sass_text_add(out, "\t.reg %s%u_<%u>;\n", kind, n - first, webs_count(l->webs, n));
 }
 
 static void declare_registers(const struct lift *l, struct sass_text *out)
 {
 	static const char *const kinds[] = {".b32 %t", ".b64 %d", ".pred %q", ".b16 %h"};
 
-	for (unsigned int n = 0; n < 256; n++)
-		if (l->registers[n])
-			sass_text_add(out, "\t.reg .b32 %%r%u;\n", n);
-	for (unsigned int n = 0; n < 64; n++)
-		if (l->uniforms[n])
-			sass_text_add(out, "\t.reg .b32 %%u%u;\n", n);
-	for (unsigned int n = 0; n < 8; n++) {
-		if (l->predicates[n])
-			sass_text_add(out, "\t.reg .pred %%p%u;\n", n);
-		if (l->uniform_predicates[n])
-			sass_text_add(out, "\t.reg .pred %%up%u;\n", n);
-	}
+	declare_webs(l, out, ".b32 %r", WEB_GENERAL, WEB_UNIFORM);
+	declare_webs(l, out, ".b32 %u", WEB_UNIFORM, WEB_PREDICATE);
+	declare_webs(l, out, ".pred %p", WEB_PREDICATE, WEB_UNIFORM_PREDICATE);
+	declare_webs(l, out, ".pred %up", WEB_UNIFORM_PREDICATE, WEB_REGISTERS);
 	for (unsigned int n = 0; n < 4; n++)
 		if (l->temporaries[n])
 			sass_text_add(out, "\t.reg %s<%u>;\n", kinds[n], l->temporaries[n]);
@@ -285,15 +291,67 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	sass_text_put(out, "}\n");
 }
 
+/* All is as before the first instruction, but for what is known of the function and its webs. */
+static void begin_again(struct lift *l)
+{
+	struct lift old = *l;
+
+	sass_text_cut(&old.body, 0);
+	*l = (struct lift){.cubin = old.cubin,
+			   .function = old.function,
+			   .body = old.body,
+			   .webs = old.webs,
+			   .calls = old.calls,
+			   .shared_window = old.shared_window,
+			   .target = old.target,
+			   .returned = old.returned,
+			   .taken = old.taken,
+			   .table = old.table,
+			   .converged = old.converged,
+			   .reached = old.reached,
+			   .error = old.error,
+			   .room = old.room};
+}
+
+/* The first time only the accesses of registers count. */
+static bool lift_twice(struct lift *l)
+{
+	if (!lift_body(l))
+		return false;
+	if (!webs_make(l->webs)) {
+		snprintf(l->error, l->room, "so much code");
+		return false;
+	}
+	begin_again(l);
+	return lift_body(l);
+}
+
+static bool lift_function(struct lift *l)
+{
+	uint32_t count = l->function->bytes / SASS_BYTES;
+
+	l->target = calloc(6, count + 1);
+	l->webs = webs_create();
+	if (!l->target || !l->webs) {
+		snprintf(l->error, l->room, "there is no memory");
+		return false;
+	}
+	l->returned = l->target + count + 1;
+	l->taken = l->returned + count + 1;
+	l->table = l->taken + count + 1;
+	l->converged = l->table + count + 1;
+	l->reached = l->converged + count + 1;
+	return find_targets(l, count) && lift_twice(l);
+}
+
 bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
 	       size_t room)
 {
-	uint32_t count = function->bytes / SASS_BYTES;
 	struct lift *l = calloc(1, sizeof(*l));
 	bool done = false;
 
-	if (!l || count > MAX_INSTRUCTIONS) {
-		snprintf(error, room, "%s", l ? "the kernel is too large" : "there is no memory");
+	if (!l || function->bytes / SASS_BYTES > MAX_INSTRUCTIONS) {
+		snprintf(error, room, "%s", l ? "so much code" : "there is no memory");
 		free(l);
 		return false;
 	}
@@ -301,21 +359,12 @@ bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *funct
 	l->function = function;
 	l->error = error;
 	l->room = room;
-	l->target = calloc(6, count + 1);
-	l->returned = l->target + count + 1;
-	l->taken = l->returned + count + 1;
-	l->table = l->taken + count + 1;
-	l->converged = l->table + count + 1;
-	l->reached = l->converged + count + 1;
-	if (l->target)
-		done = find_targets(l, count) && lift_body(l);
-	else
-		snprintf(error, room, "there is no memory");
-	if (done && !l->body.failed)
+	done = lift_function(l) && !l->body.failed;
+	if (done)
 		write_entry(l, out);
+	webs_free(l->webs);
 	free(l->target);
 	free(l->body.data);
-	done = done && !l->body.failed;
 	free(l);
 	return done;
 }

@@ -5,6 +5,7 @@
 
 #include "sass/cubin/cubin.h"
 #include "sass/lift/decode.h"
+#include "sass/lift/web.h"
 #include "sass/cubin/text.h"
 
 /* How deep calls may be that are lifted in their places. */
@@ -47,9 +48,9 @@ struct lift {
 	struct sass_instr instr;
 	const struct sass_instr *i; /* the one at hand: `instr` */
 	struct sass_text body;
+	struct webs *webs;
 	char guard[16]; /* "@%p0 ", or nothing */
 	unsigned int temporaries[4];
-	bool registers[256], uniforms[64], predicates[8], uniform_predicates[8]; /* used */
 	struct pair pairs[2][256]; /* of general and of uniform registers */
 	struct {
 		bool known;
@@ -114,8 +115,9 @@ struct value compute64(struct lift *l, const char *operation, const char *format
 struct value compute_predicate(struct lift *l, const char *operation, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct value register_name(struct lift *l, bool uniform, unsigned int number); /* "0" for the register that is zero */
-struct value in_register(struct lift *l, struct value v);                      /* of 32 bits */
+struct value register_name(struct lift *l, bool uniform, unsigned int number);   /* "0" for the register that is zero */
+struct value register_result(struct lift *l, bool uniform, unsigned int number); /* of one that is written */
+struct value in_register(struct lift *l, struct value v);                        /* of 32 bits */
 struct value in_register_64(struct lift *l, struct value v);
 
 /* Sources: raw bits; as an integer with its sign; as an f32, an f64 with sign and absolute value. */
@@ -127,8 +129,9 @@ struct value source_64(struct lift *l, const struct sass_operand *o); /* without
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
-struct value predicate_result(struct lift *l, unsigned int number); /* the name of one that is written */
-bool has_uniform_predicates(const struct lift *l);                  /* of the instruction at hand */
+struct value named_predicate(struct lift *l, bool uniform, unsigned int number); /* one that is read */
+struct value predicate_result(struct lift *l, unsigned int number);              /* the name of one that is written */
+bool has_uniform_predicates(const struct lift *l);                               /* of the instruction at hand */
 struct value guard_value(struct lift *l);
 struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
 struct value one_if(struct lift *l, struct value p);                                          /* 32 bits */
