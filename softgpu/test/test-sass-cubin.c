@@ -334,7 +334,7 @@ static void cubins_of_ptxas(void **state)
 		assert_non_null(c);
 		assert_int_equal(c->architecture, architecture);
 		assert_true(c->linked && !c->specific);
-		assert_int_equal(c->function_count, 4);
+		assert_int_equal(c->function_count, 5);
 		for (uint32_t f = 0; f < c->function_count; f++)
 			assert_int_equal(c->functions[f].param_base, architecture >= 90 ? 0x210 : 0x160);
 		check_params(c, architecture);

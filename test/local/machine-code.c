@@ -91,6 +91,31 @@ static void run_variables(CUmodule module)
 	OK(cuMemFree_v2(p));
 }
 
+/* A kernel without parameters writes the block's size. */
+static void run_shape(CUmodule module)
+{
+	unsigned int result;
+
+	OK(cuLaunchKernel(kernel(module, "shape"), 1, 1, 1, 96, 1, 1, 0, NULL, NULL, NULL));
+	OK(cuMemcpyDtoH_v2(&result, variable(module, "zeroes", 400), 4));
+	CHECK(result == 96);
+}
+
+/* Shared memory of the launch alone. */
+static void run_swaps(CUmodule module)
+{
+	unsigned int results[THREADS];
+	CUdeviceptr p;
+	void *params[] = {&p};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "swaps"), 1, 1, 1, THREADS, 1, 1, sizeof(results), NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == (i ^ 1));
+	OK(cuMemFree_v2(p));
+}
+
 static void run_prints(CUmodule module, unsigned int architecture)
 {
 	void *params[] = {&architecture};
@@ -136,6 +161,8 @@ int main(int argc, char **argv)
 		} else {
 			run_params(module);
 			run_variables(module);
+			run_shape(module);
+			run_swaps(module);
 			run_prints(module, (unsigned int)atoi(argv[n]));
 		}
 		OK(cuModuleUnload(module));

@@ -241,7 +241,8 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 			      "$vcuda_shared_%u;\n\tmov.u64 %%shared64, $vcuda_shared_%u;\n",
 			      l->function->section, l->function->section);
 	if (l->uses_shared && shared_bytes(l))
-		sass_text_add(out, "\t.reg .b32 %%launch;\n\tmov.u32 %%launch, $launch_%u;\n", l->function->section);
+		sass_text_add(out, "\t.reg .b32 %%launch;\n\tmov.u32 %%launch, $vcuda_launch_%u;\n",
+			      l->function->section);
 	if (l->uses_shared && l->function->shared_base)
 		sass_text_add(out, "\tsub.u32 %%shared, %%shared, %u;\n\tsub.u64 %%shared64, %%shared64, %u;\n",
 			      l->function->shared_base, l->function->shared_base);
@@ -269,8 +270,8 @@ static void declare_bank2(const struct lift *l, struct sass_text *out)
 static void declare_launch_shared(const struct lift *l, struct sass_text *out)
 {
 	if (l->uses_shared)
-		sass_text_add(out, ".extern .shared .align 16 .b8 $%s_%u[];\n", shared_bytes(l) ? "launch" : "shared",
-			      l->function->section);
+		sass_text_add(out, ".extern .shared .align 16 .b8 $vcuda_%s_%u[];\n",
+			      shared_bytes(l) ? "launch" : "shared", l->function->section);
 }
 
 static void write_entry(const struct lift *l, struct sass_text *out)
