@@ -108,16 +108,21 @@ bool lift_fsel(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-static const char *const comparisons[] = {NULL,  "lt",  "eq",  "le",  "gt",  "ne",  "ge",  "num",
-					  "nan", "ltu", "equ", "leu", "gtu", "neu", "geu", NULL};
+const char *float_comparison(int64_t how)
+{
+	static const char *const names[] = {NULL,  "lt",  "eq",  "le",  "gt",  "ne",  "ge",  "num",
+					    "nan", "ltu", "equ", "leu", "gtu", "neu", "geu", NULL};
+
+	return names[how & 15];
+}
 
 static struct value compare(struct lift *l, int64_t how, const char *type, struct value a, struct value b)
 {
 	char operation[32];
 
-	if (!comparisons[how])
+	if (!float_comparison(how))
 		return value_of(how ? "%%pt" : "%%pf");
-	snprintf(operation, sizeof(operation), "setp.%s.%s", comparisons[how], type);
+	snprintf(operation, sizeof(operation), "setp.%s.%s", float_comparison(how), type);
 	return compute_predicate(l, operation, "%s, %s", a.text, b.text);
 }
 

@@ -160,9 +160,6 @@ bool lift_hmnmx2(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-static const char *const comparisons[] = {NULL,  "lt",  "eq",  "le",  "gt",  "ne",  "ge",  "num",
-					  "nan", "ltu", "equ", "leu", "gtu", "neu", "geu", NULL};
-
 /* Compares both halves; as f32, which all of them are exactly. */
 static void compare(struct lift *l, const struct sass_instr *i, struct value is[2])
 {
@@ -173,7 +170,7 @@ static void compare(struct lift *l, const struct sass_instr *i, struct value is[
 	for (unsigned int n = 0; n < 2; n++) {
 		struct value x, y;
 
-		if (!comparisons[how]) {
+		if (!float_comparison(how)) {
 			is[n] = value_of(how ? "%%pt" : "%%pf");
 			continue;
 		}
@@ -191,7 +188,7 @@ static void compare(struct lift *l, const struct sass_instr *i, struct value is[
 							compute32(l, "abs.f32", "%s", y.text).text, limit)
 					      .text);
 		}
-		snprintf(operation, sizeof(operation), "setp.%s.f32", comparisons[how]);
+		snprintf(operation, sizeof(operation), "setp.%s.f32", float_comparison(how));
 		is[n] = compute_predicate(l, operation, "%s, %s", x.text, y.text);
 	}
 }

@@ -16,35 +16,31 @@ static unsigned int registers_of(int64_t type)
 }
 
 /* Scope and strength of accesses. Before sm_80 they were two fields. */
-static const char *order_of(const struct lift *l, const struct sass_instr *i, const char *strong)
+static const char *order_of(const struct lift *l, const struct sass_instr *i)
 {
-	static const char *const scopes[] = {".cta", ".cta", ".gpu", ".sys"};
-	static char text[2][24];
+	static const char *const orders[] = {".relaxed.cta", ".relaxed.cta", ".relaxed.gpu", ".relaxed.sys"};
 	int64_t order = i->field[SASS_F_ORDER];
-	const char *scope;
 
-	(void)text;
-	if (l->cubin->architecture < 80) {
-		if (order >> 2 != 2)
-			return "";
-		scope = scopes[order & 3];
-	} else if (order == 5 || order == 6) {
-		scope = ".cta";
-	} else if (order == 7 || order == 8) {
-		scope = ".gpu";
-	} else if (order == 9 || order == 10) {
-		scope = ".sys";
-	} else {
+	if (l->cubin->architecture < 80)
+		return order >> 2 == 2 ? orders[order & 3] : "";
+	switch (order) {
+	case 5:
+	case 6:
+		return ".relaxed.cta";
+	case 7:
+	case 8:
+		return ".relaxed.gpu";
+	case 9:
+	case 10:
+		return ".relaxed.sys";
+	default:
 		return "";
 	}
-	if (strong[1] == 'v')
-		return ".volatile";
-	return scope[1] == 'c' ? ".relaxed.cta" : scope[1] == 'g' ? ".relaxed.gpu" : ".relaxed.sys";
 }
 
 const char *scope_of(struct lift *l, const struct sass_instr *i)
 {
-	const char *order = order_of(l, i, ".relaxed");
+	const char *order = order_of(l, i);
 
 	return order[0] ? order : ".relaxed.gpu";
 }
@@ -120,7 +116,7 @@ static bool store(struct lift *l, const struct sass_instr *i, const char *space,
 
 static const char *qualified(const struct lift *l, const struct sass_instr *i, const char *space, char *to, size_t room)
 {
-	snprintf(to, room, "%s%s", order_of(l, i, ".relaxed"), space);
+	snprintf(to, room, "%s%s", order_of(l, i), space);
 	return to;
 }
 

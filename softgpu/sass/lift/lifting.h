@@ -202,6 +202,8 @@ void forget_sums(struct lift *l);
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
+/* The comparison of `compare`; NULL: always false for 0, else always true. */
+const char *float_comparison(int64_t how);
 /* The sources of a minimum or maximum as PTX's .xorsign.abs wants them; `signs`: the bits of an immediate's signs. */
 bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand *a, struct sass_operand *b,
 		uint32_t signs);
