@@ -217,8 +217,7 @@ def prolog(c, user, other):
     log = (c.top / "n1.log").read_text(encoding="utf-8")
     check("vcudad does not start" in log and "max-contexs" in log, "the log of slurmd says why")
     for words in (["srun"], ["salloc", "srun"]):
-        c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
-        out = c.run(words[0], "-w", "n1", "--gres=vcuda:1", *words[1:], "echo", "begun", user=other, status=1)
+        out = output_of_lost(c, words, other)
         lost = re.search(r"(?:StepId=|job allocation )(\d+)", out)
         check(lost and "begun" not in out, out)
         wait_for(lambda lost=lost: c.job(lost[1], "JobState") in ("CANCELLED", "FAILED"), lambda lost=lost: f"the job ends: {c.job(lost[1], 'JobState')}")
@@ -227,6 +226,18 @@ def prolog(c, user, other):
     resume(c, number)
     wait_for(lambda: c.job(number, "JobState") == "COMPLETED", lambda: f"the job runs again: {c.job(number, 'JobState')}")
     expect_idle(c)
+
+
+def output_of_lost(c, words, user):
+    """The output of a job that its prolog ends. Slurm may drain the node once more for the job before: the node is resumed until the job starts."""
+    c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+    p = c.begin(words[0], "-w", "n1", "--gres=vcuda:1", *words[1:], "echo", "begun", user=user)
+    while p.poll() is None:
+        if c.states()[0].startswith("drain") and c.run("squeue", "-h", "-u", user.pw_name, "-t", "PENDING", status=None).strip():
+            c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+        time.sleep(0.2)
+    check(p.returncode, f"{words}: status {p.returncode}")
+    return p.stdout.read()
 
 
 def drained(c):
