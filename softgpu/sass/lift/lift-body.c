@@ -154,7 +154,7 @@ static bool plan(struct lift *l, uint32_t first, uint64_t *total)
 
 static void label(struct lift *l, uint32_t n)
 {
-	sass_text_add(&l->body, "$vcuda_L%u_%x:\n", l->instance, n * SASS_BYTES);
+	sass_text_add(&l->body, "$vcuda_L%u_%x:\n", instance_of(l), n * SASS_BYTES);
 	forget_all_pairs(l);
 	l->members.text[0] = 0;
 	if (l->converged[n])
@@ -164,9 +164,9 @@ static void label(struct lift *l, uint32_t n)
 static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *list, uint32_t size)
 {
 	if (size && (list ? list[0] : 0) != first)
-		webs_jump(l->webs, l->instance, first * SASS_BYTES);
+		webs_jump(l->webs, instance_of(l), first * SASS_BYTES);
 	if (size && (list ? list[0] : 0) != first)
-		sass_text_add(&l->body, "\tbra $vcuda_L%u_%x;\n", l->instance, first * SASS_BYTES);
+		sass_text_add(&l->body, "\tbra $vcuda_L%u_%x;\n", instance_of(l), first * SASS_BYTES);
 	for (uint32_t at = 0; at < size; at++) {
 		uint32_t n = list ? list[at] : at;
 
@@ -199,10 +199,15 @@ bool lift_body(struct lift *l)
 	return lift_region(l, 0);
 }
 
+unsigned int instance_of(const struct lift *l)
+{
+	return l->calls_open[l->depth].instance;
+}
+
 bool lift_callee(struct lift *l, struct value p, uint32_t target)
 {
 	struct sass_instr call = l->instr;
-	unsigned int outer = l->instance;
+	uint32_t back = call.address + SASS_BYTES;
 	bool good;
 
 	if (l->compares_returns) {
@@ -210,14 +215,10 @@ bool lift_callee(struct lift *l, struct value p, uint32_t target)
 		return true;
 	}
 	if (!is_text(p, "%pt"))
-		webs_jump(l->webs, outer, call.address + SASS_BYTES);
-	if (!is_text(p, "%pt"))
-		emit(l, "@!%s bra $vcuda_L%u_%x", p.text, outer, call.address + SASS_BYTES);
-	l->calls_open[l->depth].instance = outer;
-	l->calls_open[l->depth++].back = call.address + SASS_BYTES;
-	l->instance = ++l->instances;
+		jump_if(l, compute_predicate(l, "not.pred", "%s", p.text), back);
+	l->calls_open[l->depth++].back = back;
+	l->calls_open[l->depth].instance = ++l->instances;
 	good = lift_region(l, target / SASS_BYTES);
-	l->instance = outer;
 	l->depth--;
 	l->instr = call;
 	l->guard[0] = 0;

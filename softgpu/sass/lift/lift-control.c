@@ -20,13 +20,18 @@ static struct value condition(struct lift *l, const struct sass_instr *i)
 	return with_guard(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]));
 }
 
+static void jump_to(struct lift *l, struct value p, unsigned int instance, uint32_t target)
+{
+	webs_jump(l->webs, instance, target);
+	if (is_text(p, "%pt"))
+		emit(l, "bra $vcuda_L%u_%x", instance, target);
+	else
+		emit(l, "@%s bra $vcuda_L%u_%x", p.text, instance, target);
+}
+
 void jump_if(struct lift *l, struct value p, uint32_t target)
 {
-	webs_jump(l->webs, l->instance, target);
-	if (is_text(p, "%pt"))
-		emit(l, "bra $vcuda_L%u_%x", l->instance, target);
-	else
-		emit(l, "@%s bra $vcuda_L%u_%x", p.text, l->instance, target);
+	jump_to(l, p, instance_of(l), target);
 }
 
 enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
@@ -146,14 +151,11 @@ bool lift_call(struct lift *l, const struct sass_instr *i)
 static void return_from(struct lift *l, struct value p, struct value address, int64_t base)
 {
 	uint32_t back = l->calls_open[l->depth - 1].back;
-	unsigned int instance = l->instance;
 	struct value is_other;
 
 	is_other = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text, (uint32_t)((int64_t)back - base));
 	emit(l, "@%s trap", combine(l, 0, is_other, p).text);
-	l->instance = l->calls_open[l->depth - 1].instance;
-	jump_if(l, p, back);
-	l->instance = instance;
+	jump_to(l, p, l->calls_open[l->depth - 1].instance, back);
 }
 
 /* A return address is the offset of an instruction behind a call. */

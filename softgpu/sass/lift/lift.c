@@ -184,7 +184,7 @@ bool lift_at(struct lift *l, uint32_t n)
 	l->i = &l->instr;
 	if (!decode(l, n, &l->instr))
 		return false;
-	webs_begin(l->webs, l->instance, n * SASS_BYTES);
+	webs_begin(l->webs, instance_of(l), n * SASS_BYTES);
 	if (!goes_on(&l->instr))
 		webs_end(l->webs);
 	return lift_one(l);

@@ -78,13 +78,14 @@ struct lift {
 	bool *reached;          /* scratch of lift-body.c, all false between regions */
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
-	bool compares_returns;  /* else calls are lifted in their places: `instance` is the number of the one at hand */
-	unsigned int instance, instances, depth;
+	bool compares_returns;  /* else calls are lifted in their places */
+	/* The calls whose functions are being lifted. The last entry has the number of the function's instance. */
+	unsigned int instances, depth;
 	struct {
-		uint32_t callee;       /* an instruction */
-		unsigned int instance; /* that of the caller */
-		uint32_t back;         /* the return address */
-	} calls_open[SASS_CALL_DEPTH];
+		uint32_t callee; /* an instruction */
+		unsigned int instance;
+		uint32_t back; /* where a call that this instance makes returns to */
+	} calls_open[SASS_CALL_DEPTH + 1];
 	uint64_t steps; /* of searches through all instructions */
 	unsigned int labels;
 	char *error;
@@ -220,6 +221,7 @@ bool lift_callee(struct lift *l, struct value p, uint32_t target);
 
 /* ---- lift-control.c ---- */
 void jump_if(struct lift *l, struct value p, uint32_t target);
+unsigned int instance_of(const struct lift *l);
 
 /* ---- lift-address.c ---- */
 /* The 64-bit address of the first source, without the field `offset`. */
