@@ -19,6 +19,7 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 from pathlib import Path
 
 from machine import HERE, parts
@@ -125,9 +126,11 @@ class Terminal:
         os.write(self.fd, text)
 
     def end(self):
-        """The exit status, when all output is read."""
+        """The exit status, when all output is read. The VM must not wait for its own power-off, 30 s after the program."""
+        begin = time.monotonic()
         while more := self.read():
             self.said += more
+        check(time.monotonic() - begin < 25, f"the VM did not end with the program, which said {self.said!r}")
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
