@@ -45,6 +45,7 @@ static struct buffer *current; /* NULL: there is none */
 static struct queue spares = {.end = &spares.first}, full = {.end = &full.first};
 static uint64_t dropped;
 static unsigned int requests; /* that are under way */
+static unsigned int returns;  /* how often all buffers went back to the client */
 /* The numbers of deliveries that are under way; 0: the place is free. A delivery without a place is not waited for. */
 static uint64_t deliveries[64], last_delivery;
 static _Atomic bool has_buffer;
@@ -152,6 +153,7 @@ static bool request_buffer(void)
 {
 	struct buffer *b = calloc(1, sizeof(*b));
 	const struct client asked = client;
+	const unsigned int before = returns;
 
 	if (!b || !asked.request) {
 		free(b);
@@ -166,8 +168,8 @@ static bool request_buffer(void)
 	pthread_mutex_lock(&lock);
 	/* None in a child that the client's function has forked. */
 	requests -= requests > 0;
-	/* Another client may have come meanwhile. */
-	if (!is_client(&asked) && b->data) {
+	/* Another client may have come meanwhile, or a flush, after which the client has all of its buffers. */
+	if (b->data && (!is_client(&asked) || returns != before)) {
 		append(&full, b);
 	} else if (b->data) {
 		append(&spares, b);
@@ -356,8 +358,10 @@ void cupti_buffer_deliver(bool all)
 	if (all)
 		end_current();
 	move_all(&full, &list);
-	if (all)
+	if (all) {
 		move_all(&spares, &list);
+		returns++;
+	}
 	hand_over(&list);
 	pthread_mutex_unlock(&lock);
 }

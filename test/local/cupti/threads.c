@@ -190,6 +190,36 @@ static void check_slow_client(void)
 	CHECK(count_records(CUPTI_KIND_MEMSET) == 3);
 }
 
+static _Atomic bool is_giving, may_give;
+
+/* The library's own thread waits in it. */
+static void give_late(uint8_t **buffer, size_t *size, size_t *most)
+{
+	if (gettid() != getpid()) {
+		is_giving = true;
+		wait_for(&may_give);
+	}
+	give_buffer(buffer, size, most);
+}
+
+/* A buffer that is given while another thread flushes comes back without a further flush. */
+static void check_late_buffer(void)
+{
+	OK(cuptiActivityRegisterCallbacks(give_late, take_buffer));
+	forget_records();
+	buffer_most = 1;
+	set_bytes(3);
+	wait_for(&is_giving);
+	OK(cuptiActivityFlushAll(0));
+	CHECK(count_records(CUPTI_KIND_MEMSET) == 3 && buffers_taken == buffers_given);
+	OK(cuptiActivityDisable(CUPTI_KIND_MEMSET));
+	buffers_given = buffers_taken = 0;
+	may_give = true;
+	while (buffers_taken != 1)
+		usleep(100);
+	CHECK(buffers_given == 1);
+}
+
 /* Buffers go back to the client that gave them, also one that is given while another client comes. */
 void test_clients(void)
 {
@@ -224,6 +254,7 @@ void test_clients(void)
 	OK(cuptiActivityFlushAll(0));
 	CHECK(buffers_taken == buffers_given && count_records(CUPTI_KIND_MEMSET) == 7);
 	check_slow_client();
+	check_late_buffer();
 }
 
 /* ---- subscribers ---- */
