@@ -127,3 +127,42 @@ void daemon_ledger_note_choice(uint32_t number)
 {
 	daemon_ledger_each(stamp, &number);
 }
+
+/* ---- trials ---- */
+
+static uint64_t trials;
+
+struct trial {
+	uint32_t last, only;
+	const struct daemon_ledger_row *stays, *alone, *first;
+};
+
+static void consider_trial(struct daemon_ledger_row *row, void *argument)
+{
+	struct trial *c = argument;
+
+	if (!row->demand || !atomic_load(&row->demand->tries)) {
+		row->tries = 0;
+		return;
+	}
+	if (!row->tries)
+		row->tries = ++trials;
+	if (daemon_ledger_row_runs(row) && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row))
+		return;
+	if (row->number == c->last)
+		c->stays = row;
+	if (row->number == c->only)
+		c->alone = row;
+	if (!c->first || row->tries < c->first->tries)
+		c->first = row;
+}
+
+uint32_t daemon_ledger_choose_trial(uint32_t last, uint32_t only)
+{
+	struct trial c = {.last = last, .only = only};
+	const struct daemon_ledger_row *chosen;
+
+	daemon_ledger_each(consider_trial, &c);
+	chosen = c.alone ? c.alone : c.stays ? c.stays : c.first;
+	return chosen ? chosen->number : 0;
+}

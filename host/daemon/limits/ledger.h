@@ -37,6 +37,7 @@ struct daemon_ledger_row {
 	int demand_fd, drained_fd;   /* -1: likewise */
 	uint32_t number;             /* of the worker in the state of turns; 0: it has no demand */
 	uint64_t chosen;             /* the order of the last choice to work alone, or of the first need; 0: none */
+	uint64_t tries;              /* the order of its need for a trial; 0: it needs none */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
@@ -118,6 +119,13 @@ void daemon_ledger_continue_ended(void);
  */
 uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running);
 void daemon_ledger_note_choice(uint32_t number);
+
+/*
+ * Chooses the worker that has a trial (protocol/turns.h), and returns its number: `only` if that worker needs one, else
+ * `last` while it needs one, else the one that has waited longest. Returns 0 if no worker needs a trial. Work that may
+ * wait for its process keeps no other worker from a trial.
+ */
+uint32_t daemon_ledger_choose_trial(uint32_t last, uint32_t only);
 
 /* Shows the workers of a VM with a share the state (protocol/turns.h). */
 void daemon_ledger_set_turns(uint32_t state);

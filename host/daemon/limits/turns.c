@@ -16,10 +16,11 @@
 
 /*
  * Each process whose work has not ended so many quanta after the turn takes the device's time from other VMs. For so
- * long afterwards one process of the VM works at a time.
+ * long afterwards one process of the VM works at a time: at first, and at most, since the time doubles each time.
  */
 #define LATE_QUANTA 5
-#define ONE_BY_ONE_MS 60000
+#define FIRST_ONE_BY_ONE_MS 60000
+#define MOST_ONE_BY_ONE_MS 3600000
 
 /* Without an arbiter: until work goes on by itself. */
 #define LEASE_MS 100
@@ -37,6 +38,8 @@ static struct {
 	bool late;                   /* and has not ended since an earlier turn */
 	uint32_t only;               /* the worker that works, where one does at a time; 0: all do */
 	uint64_t one_by_one;         /* until when */
+	uint64_t one_by_one_ms;      /* how long the last time; 0: there was none */
+	uint32_t trial;              /* the worker that has one; 0: none */
 	bool said;                   /* that others wait */
 	unsigned int quantum, waits; /* ms; and how many of them it has been waited for the work to end */
 	uint32_t turn;               /* of the last HOLD */
@@ -96,7 +99,7 @@ static void show_state(void)
 
 	if (processes > VCUDA_TURNS_MOST_PROCESSES)
 		processes = VCUDA_TURNS_MOST_PROCESSES;
-	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0));
+	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0, own ? turns.trial : 0));
 }
 
 /* A GPU gives slices of its time to each process whose work has not ended, also in other VMs' turns. */
@@ -105,8 +108,13 @@ static void work_one_by_one(void)
 	unsigned int running;
 
 	daemon_ledger_choose_worker(0, true, &running);
-	if (running || turns.only)
-		turns.one_by_one = daemon_now() + ONE_BY_ONE_MS;
+	if (!running && !turns.only)
+		return;
+	if (!turns.one_by_one_ms)
+		turns.one_by_one_ms = FIRST_ONE_BY_ONE_MS;
+	else if (turns.one_by_one <= daemon_now() && turns.one_by_one_ms < MOST_ONE_BY_ONE_MS)
+		turns.one_by_one_ms *= 2;
+	turns.one_by_one = daemon_now() + turns.one_by_one_ms;
 }
 
 static void be_late(void)
@@ -147,6 +155,17 @@ static void choose_only(bool next)
 	show_state();
 }
 
+/* In the VM's turn. */
+static void choose_trial(void)
+{
+	uint32_t trial = daemon_ledger_choose_trial(turns.trial, turns.only);
+
+	if (trial == turns.trial)
+		return;
+	turns.trial = trial;
+	show_state();
+}
+
 /* Each other VM that has work on the device counts as a process. */
 static void count_processes(unsigned int workers)
 {
@@ -182,6 +201,8 @@ static void look(void)
 	turns.active = turns.quiet < QUIET_TIMES;
 	if (turns.exclusive && !turns.held && (turns.one_by_one || turns.only))
 		choose_only(false);
+	if (turns.exclusive && !turns.held)
+		choose_trial();
 	count_processes(work.workers);
 }
 
@@ -189,6 +210,8 @@ static void drained(void)
 {
 	if (turns.drains)
 		look();
+	else if (turns.exclusive && !turns.held)
+		choose_trial();
 }
 
 static void poll_expired(struct daemon_timer *timer)

@@ -37,6 +37,9 @@
 #define MOST_LIMIT 256
 #define MOST_LIMIT_OF_SEVERAL 1024
 
+/* So long after its work has ended a worker needs no trial. */
+#define TRIED_NS 2000000000u
+
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */
 #define LATE_NS 800000u
 
@@ -82,6 +85,7 @@ static struct {
 	_Atomic uint32_t starts;      /* how often a command was the only one outstanding: a futex for the thread */
 	_Atomic uint32_t changes;     /* of `allowed`, and fewer outstanding: a futex for commands */
 	_Atomic uint32_t waiters;     /* for `changes` */
+	_Atomic uint64_t tried_until; /* the end of the time without a trial */
 	_Atomic bool waits_for_process; /* a command that is outstanding may wait for the process */
 	uint32_t number;
 	/* The thread's own. */
@@ -106,6 +110,24 @@ static void stop_running(const struct vcuda_turns *t)
 		eventfd_write(t->drained, 1);
 }
 
+static bool needs_trial(void)
+{
+	return vcuda_now_ns() >= atomic_load(&turn.tried_until);
+}
+
+static bool may_begin(uint32_t now)
+{
+	return vcuda_turns_may_run(now, turn.number) &&
+	       (!(now & VCUDA_TURNS_TAKEN) || VCUDA_TURNS_TRIAL(now) == turn.number || !needs_trial());
+}
+
+/* vcudad looks for a worker that gets a trial. */
+static void set_tries(const struct vcuda_turns *t, uint32_t tries)
+{
+	if (atomic_exchange(&t->demand->tries, tries) != tries)
+		eventfd_write(t->drained, 1);
+}
+
 static void wait_for_change(uint32_t seen)
 {
 	atomic_fetch_add(&turn.waiters, 1);
@@ -118,7 +140,9 @@ static bool may_pass(const struct vcuda_turns *t)
 {
 	uint32_t seen = atomic_load(&turn.changes), now = state(t);
 
-	if (!vcuda_turns_may_run(now, turn.number))
+	if (now & VCUDA_TURNS_TAKEN && needs_trial())
+		set_tries(t, 1);
+	if (!may_begin(now))
 		syscall(SYS_futex, t->state, FUTEX_WAIT, now, NULL, NULL, 0);
 	else if (now & VCUDA_TURNS_TAKEN && atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed))
 		wait_for_change(seen);
@@ -146,7 +170,7 @@ enum worker_turn worker_turn_begin(void)
 	if (!t)
 		return WORKER_TURN_NONE;
 	atomic_fetch_add(&t->demand->running, 1);
-	if (vcuda_turns_may_run(state(t), turn.number))
+	if (may_begin(state(t)))
 		return WORKER_TURN_BEGUN;
 	stop_running(t);
 	return WORKER_TURN_OTHER;
@@ -323,6 +347,8 @@ static void settle(const struct vcuda_turns *t)
 		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
 			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
 	atomic_store(&turn.allowed, turn.limit);
+	atomic_store(&turn.tried_until, vcuda_now_ns() + TRIED_NS);
+	set_tries(t, 0);
 	waits = atomic_exchange(&turn.waits_for_process, false);
 	if (atomic_fetch_sub(&turn.outstanding, count) == count)
 		stop_running(t);

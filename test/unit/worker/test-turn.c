@@ -91,6 +91,7 @@ void worker_destroy_ready(struct worker_session *s)
 
 #define NUMBER 7
 #define OTHER_NUMBER 8
+#define OWN_TURN VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 1, 0, NUMBER)
 
 static struct worker_session session = {.ops = &ops};
 static struct vcuda_demand demand = {.number = NUMBER};
@@ -238,6 +239,41 @@ static void test_start(void **unused)
 	assert_int_equal(atomic_load(&demand.on_gpu), 1);
 }
 
+/*
+ * In turns a worker whose work has not ended lately waits for a trial, which lasts until its work ends. Commands that are
+ * given then need none.
+ */
+static void test_trial(void **unused)
+{
+	const uint32_t others = VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 1, 0, OTHER_NUMBER);
+	uint64_t count;
+
+	end_no_work();
+	set_state(others);
+	start_producer();
+	while (!atomic_load(&demand.tries))
+		nap();
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&producer.passed), 0);
+	assert_true(read(turns.drained, &count, sizeof(count)) > 0);
+	set_state(OWN_TURN);
+	while (!atomic_load(&producer.passed))
+		nap();
+	for (int i = 0; i < WHILE_MS; i++, nap())
+		assert_int_equal(atomic_load(&demand.tries), 1);
+	set_state(others);
+	wait_until_blocked();
+	end_no_work();
+	while (atomic_load(&demand.tries))
+		nap();
+	assert_true(read(turns.drained, &count, sizeof(count)) > 0);
+	count = atomic_load(&producer.passed);
+	while (atomic_load(&producer.passed) == count)
+		nap();
+	assert_int_equal(atomic_load(&demand.tries), 0);
+	stop_producer();
+}
+
 /* Work counts from the command on until it has ended. */
 static void test_open(void **unused)
 {
@@ -263,7 +299,7 @@ static void test_held(void **unused)
 	for (int i = 0; i < WHILE_MS; i++, nap())
 		assert_int_equal(atomic_load(&producer.passed), 0);
 	assert_int_equal(atomic_load(&demand.running), 0);
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	while (!atomic_load(&producer.passed))
 		nap();
 	stop_producer();
@@ -273,14 +309,14 @@ static void test_held(void **unused)
 static void test_other_worker(void **unused)
 {
 	settle_all();
-	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, OTHER_NUMBER));
+	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, OTHER_NUMBER, NUMBER));
 	start_producer();
 	while (!atomic_load(&demand.wanted))
 		nap();
 	for (int i = 0; i < WHILE_MS; i++, nap())
 		assert_int_equal(atomic_load(&producer.passed), 0);
 	assert_int_equal(atomic_load(&demand.running), 0);
-	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, NUMBER));
+	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 2, NUMBER, NUMBER));
 	while (!atomic_load(&producer.passed))
 		nap();
 	stop_producer();
@@ -292,7 +328,7 @@ static void test_drain(void **unused)
 	uint64_t count;
 
 	settle_all();
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	pass(&context);
 	pass(&context);
 	while (read(turns.drained, &count, sizeof(count)) > 0)
@@ -315,7 +351,7 @@ static void test_limit(void **unused)
 	uint64_t first, second;
 
 	settle_all();
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	start_producer();
 	first = wait_until_blocked();
 	assert_in_range(first, 1, 1024);
@@ -333,7 +369,7 @@ static void test_patience(void **unused)
 	uint64_t first;
 
 	settle_all();
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	start_producer();
 	first = wait_until_blocked();
 	while (atomic_load(&producer.passed) < first + 2)
@@ -350,7 +386,7 @@ static void test_context_ends(void **unused)
 
 	settle_all();
 	before = atomic_load(&records);
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	pass(&other);
 	while (atomic_load(&records) == before)
 		nap();
@@ -415,14 +451,14 @@ static void test_patience_of_short_turns(void **unused)
 	uint64_t first;
 
 	settle_all();
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	start_producer();
 	first = wait_until_blocked();
 	while (atomic_load(&producer.passed) < first + 2) {
 		set_state(VCUDA_TURNS_TAKEN | VCUDA_TURNS_HELD);
 		for (int i = 0; i < 20; i++)
 			nap();
-		set_state(VCUDA_TURNS_TAKEN);
+		set_state(OWN_TURN);
 		for (int i = 0; i < 20; i++)
 			nap();
 	}
@@ -458,7 +494,7 @@ static void test_many(void **unused)
 	for (int i = 0; i < PRODUCERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, pass_many, NULL), 0);
 	for (int i = 0; i < 200; i++, nap())
-		set_state((uint32_t)rand() % 2 ? VCUDA_TURNS_TAKEN | (uint32_t)rand() % 2 : 0);
+		set_state((uint32_t)rand() % 2 ? OWN_TURN | (uint32_t)rand() % 2 : 0);
 	set_state(0);
 	for (int i = 0; i < PRODUCERS; i++)
 		pthread_join(threads[i], NULL);
@@ -484,7 +520,7 @@ static void test_takes_too_long(void **unused)
 	end_all_work();
 	wait_until_idle();
 	end_no_work();
-	set_state(VCUDA_TURNS_TAKEN);
+	set_state(OWN_TURN);
 	atomic_store(&callback_runs, true);
 	pass(&context);
 	nap_for(1500);
@@ -512,6 +548,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_before_start),
 		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_trial),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_other_worker),
