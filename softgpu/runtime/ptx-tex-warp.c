@@ -280,6 +280,9 @@ static const struct {
 
 ptx_fetch ptx_fetch_find(const struct ptx_texture *t, unsigned conversion, unsigned dims)
 {
+	/* Filtered integers are rounded. */
+	if (t->filter && !t->as_float)
+		return NULL;
 	for (size_t n = 0; n < sizeof(common) / sizeof(common[0]) && t->levels == 1; n++)
 		if (common[n].format == t->format && common[n].channels == t->channels &&
 		    common[n].conversion == conversion)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture fetches for the lanes of a warp. A coordinate becomes one texel's index on each axis, or two and a weight of
- * 8 bits of fraction, which may be 1; the addressing mode is applied to the indices. For any coordinates, only texels
+ * 8 bits of fraction; the addressing mode is applied to the indices. For any coordinates, only texels
  * of the texture are read. Anisotropic filtering and the bits that choose how fast to filter have no effect.
  */
 #include <math.h>
@@ -17,10 +17,10 @@ struct axis {
 };
 
 struct position {
-	float c[3];      /* or, of integer coordinates: */
+	float c[3]; /* or, of integer coordinates: */
 	int32_t i[3];
 	int32_t offset[3];
-	uint32_t slice;  /* layer and face */
+	uint32_t slice; /* layer and face */
 };
 
 /* floorf(), which is a call on processors without an instruction for it. */
@@ -80,11 +80,11 @@ INLINE struct axis find_point(const struct ptx_texture *t, float x, int32_t offs
 
 INLINE struct axis find_pair(const struct ptx_texture *t, float x, int32_t offset, uint32_t n, unsigned mode)
 {
-	float at = scaled(t, x, n, mode) - 0.5f, low = floor_of(at);
-	int64_t i = (int64_t)low + offset;
+	float at = scaled(t, x, n, mode) - 0.5f, low = floor_of(at), weight = floor_of((at - low) * 256 + 0.5f) / 256;
+	/* The pair that a gather reads begins behind the coordinate's rounding. */
+	int64_t i = (int64_t)low + (weight == 1) + offset;
 
-	return (struct axis){wrap_index(i, n, mode), wrap_index(i + 1, n, mode),
-			     floor_of((at - low) * 256 + 0.5f) / 256};
+	return (struct axis){wrap_index(i, n, mode), wrap_index(i + 1, n, mode), weight == 1 ? 0 : weight};
 }
 
 INLINE void read_texel(const struct ptx_texture *t, const struct ptx_level *l, int64_t x, int64_t y, int64_t slice,
@@ -141,12 +141,9 @@ static struct axis fixed_axis(const struct ptx_level *l, unsigned d, const struc
 	return (struct axis){d == 2 ? (p->slice < l->slices ? p->slice : l->slices - 1) : 0, -1, 0};
 }
 
-static void sample_level(const struct ptx_texture *t, uint32_t level, unsigned dims, const struct position *p,
-			 union ptx_texel *to)
+INLINE void find_axes(const struct ptx_texture *t, const struct ptx_level *l, unsigned dims, const struct position *p,
+		      struct axis a[3])
 {
-	const struct ptx_level *l = &t->level[level];
-	struct axis a[3];
-
 	for (unsigned d = 0; d < 3; d++) {
 		uint32_t n = axis_size(l, d);
 
@@ -157,6 +154,15 @@ static void sample_level(const struct ptx_texture *t, uint32_t level, unsigned d
 		else
 			a[d] = find_point(t, p->c[d], p->offset[d], n, t->address[d]);
 	}
+}
+
+static void sample_level(const struct ptx_texture *t, uint32_t level, unsigned dims, const struct position *p,
+			 union ptx_texel *to)
+{
+	const struct ptx_level *l = &t->level[level];
+	struct axis a[3];
+
+	find_axes(t, l, dims, p, a);
 	if (t->filter)
 		filter(t, l, a, dims, to, t->decode);
 	else
@@ -169,25 +175,89 @@ static uint32_t whole_level(const struct ptx_texture *t, float lod)
 	return !(lod > 0) ? 0 : lod >= (float)(t->levels - 1) ? t->levels - 1 : (uint32_t)lod;
 }
 
-static void sample(const struct ptx_texture *t, unsigned dims, const struct position *p, float lod, union ptx_texel *to)
-{
-	union ptx_texel next;
-	uint32_t level;
-	float weight;
+/* ---- integers ---- */
 
-	if (t->levels == 1) {
-		sample_level(t, 0, dims, p, to);
-		return;
+/* Of the second texel. */
+INLINE int64_t whole_weight(float weight)
+{
+	return (int64_t)(weight * 256);
+}
+
+INLINE int64_t corner_weight(const struct axis a[3], unsigned corner)
+{
+	int64_t product = 1;
+
+	for (unsigned d = 0; d < 3; d++)
+		product *= corner >> d & 1 ? whole_weight(a[d].weight) : 256 - whole_weight(a[d].weight);
+	return product;
+}
+
+/* With 24 bits of fraction. */
+static void sum_level(const struct ptx_texture *t, uint32_t level, unsigned dims, const struct position *p,
+		      int64_t sum[4])
+{
+	const struct ptx_level *l = &t->level[level];
+	union ptx_texel texel;
+	struct axis a[3];
+
+	find_axes(t, l, dims, p, a);
+	for (unsigned corner = 0; corner < 8; corner++) {
+		int64_t weight = corner_weight(a, corner);
+
+		if (!weight)
+			continue;
+		read_texel(t, l, corner & 1 ? a[0].second : a[0].first, corner & 2 ? a[1].second : a[1].first,
+			   corner & 4 ? a[2].second : a[2].first, &texel, t->decode);
+		for (unsigned c = 0; c < 4; c++)
+			sum[c] += weight * (t->format == PTX_FORMAT_U32 ? (int64_t)texel.u[c] : (int32_t)texel.u[c]);
 	}
+}
+
+/*
+ * As an H200 does (test/local/arrays.c): texels of 8 and 16 bits are rounded to the nearest number, up in the middle,
+ * and those of 32 bits down. The GPU also rounds the products of weights to 8 bits.
+ */
+static void sample_integers(const struct ptx_texture *t, uint32_t level, float weight, unsigned dims,
+			    const struct position *p, union ptx_texel *to)
+{
+	int64_t half = t->format == PTX_FORMAT_U32 || t->format == PTX_FORMAT_S32 ? 0 : 1ll << 31;
+	int64_t sum[4] = {0}, next[4] = {0};
+
+	sum_level(t, level, dims, p, sum);
+	if (weight > 0)
+		sum_level(t, level + 1, dims, p, next);
+	for (unsigned c = 0; c < 4; c++) {
+		__int128 all =
+			(__int128)sum[c] * (256 - whole_weight(weight)) + (__int128)next[c] * whole_weight(weight);
+
+		to->u[c] = (uint32_t)((all + half) >> 32);
+	}
+}
+
+/* ---- levels ---- */
+
+/* The level of detail, and how much the next one counts. */
+static float find_levels(const struct ptx_texture *t, float lod, uint32_t *level)
+{
 	lod += t->bias;
 	lod = lod > t->least ? lod : t->least; /* NaN becomes the least */
 	lod = lod < t->most ? lod : t->most;
-	if (!t->filter_levels) {
-		sample_level(t, whole_level(t, floor_of(lod + 0.5f)), dims, p, to);
+	*level = whole_level(t, t->filter_levels ? lod : floor_of(lod + 0.5f));
+	if (!t->filter_levels || !(lod > 0) || *level == t->levels - 1)
+		return 0;
+	return floor_of((lod - (float)*level) * 256 + 0.5f) / 256;
+}
+
+static void sample(const struct ptx_texture *t, unsigned dims, const struct position *p, float lod, union ptx_texel *to)
+{
+	union ptx_texel next;
+	uint32_t level = 0;
+	float weight = t->levels == 1 ? 0 : find_levels(t, lod, &level);
+
+	if (!t->as_float && (t->filter || t->filter_levels)) {
+		sample_integers(t, level, weight, dims, p, to);
 		return;
 	}
-	level = whole_level(t, lod);
-	weight = !(lod > 0) || level == t->levels - 1 ? 0 : floor_of((lod - (float)level) * 256 + 0.5f) / 256;
 	sample_level(t, level, dims, p, to);
 	if (weight == 0)
 		return;
@@ -320,7 +390,8 @@ static void fetch_any(const struct ptx_tex_call *call, const struct ptx_texture 
 	bool cube = geometry == PTX_GEOMETRY_CUBE || geometry == PTX_GEOMETRY_ACUBE;
 	unsigned dims = cube ? 2 : ptx_geometry_dims(geometry);
 
-	PTX_EACH_LANE (lane, call->mask) {
+	PTX_EACH_LANE(lane, call->mask)
+	{
 		union ptx_texel texel;
 		struct position p;
 		float lod;
@@ -340,7 +411,8 @@ static void gather(const struct ptx_tex_call *call, const struct ptx_texture *t)
 {
 	const struct ptx_level *l = &t->level[0];
 
-	PTX_EACH_LANE (lane, call->mask) {
+	PTX_EACH_LANE(lane, call->mask)
+	{
 		struct position p;
 		struct axis x, y, slice;
 		union ptx_texel texel;
@@ -353,8 +425,8 @@ static void gather(const struct ptx_tex_call *call, const struct ptx_texture *t)
 		y = find_pair(t, p.c[1], p.offset[1], l->height, t->address[1]);
 		slice = fixed_axis(l, 2, &p);
 		for (unsigned n = 0; n < 4; n++) {
-			read_texel(t, l, n == 1 || n == 2 ? x.second : x.first, n < 2 ? y.second : y.first,
-				   slice.first, &texel, t->decode);
+			read_texel(t, l, n == 1 || n == 2 ? x.second : x.first, n < 2 ? y.second : y.first, slice.first,
+				   &texel, t->decode);
 			call->out[n * 32 + lane] = texel.u[call->op->detail];
 		}
 	}
@@ -363,7 +435,7 @@ static void gather(const struct ptx_tex_call *call, const struct ptx_texture *t)
 bool ptx_texture_prepare(struct ptx_texture *t)
 {
 	bool narrow = t->format != PTX_FORMAT_U32 && t->format != PTX_FORMAT_S32 && t->format < PTX_FORMAT_F16;
-	unsigned conversion = !narrow || !t->as_float ? PTX_AS_IT_IS
+	unsigned conversion = !narrow || !t->as_float                 ? PTX_AS_IT_IS
 			      : t->srgb && t->format == PTX_FORMAT_U8 ? PTX_SRGB
 								      : PTX_NORMALISED;
 
@@ -409,7 +481,7 @@ static uint32_t query(const struct ptx_tex_call *call, const struct ptx_texture 
 static void run(const struct ptx_tex_call *call, const struct ptx_texture *t)
 {
 	const struct ptx_tex *op = call->op;
-	ptx_fetch fetch = !op->float_coords || op->offsets        ? NULL
+	ptx_fetch fetch = !op->float_coords || op->offsets  ? NULL
 			  : op->geometry == PTX_GEOMETRY_2D ? t->fetch_2d
 			  : op->geometry == PTX_GEOMETRY_3D ? t->fetch_3d
 							    : NULL;
@@ -422,8 +494,8 @@ static void run(const struct ptx_tex_call *call, const struct ptx_texture *t)
 		gather(call, t);
 		break;
 	case PTX_TEX_QUERY:
-		PTX_EACH_LANE (lane, call->mask)
-			call->out[lane] = query(call, t, lane);
+		PTX_EACH_LANE(lane, call->mask)
+		call->out[lane] = query(call, t, lane);
 		break;
 	default:
 		ptx_surface_run(call, t);
@@ -444,7 +516,8 @@ static const struct ptx_texture *look_up(const struct ptx_context *ctx, uint64_t
 
 static void is_type(const struct ptx_tex_call *call, const uint64_t *handles)
 {
-	PTX_EACH_LANE (lane, call->mask) {
+	PTX_EACH_LANE(lane, call->mask)
+	{
 		const struct ptx_texture *t = look_up(call->ctx, handles[lane]);
 
 		call->out[lane] = t && call->op->detail == (t->surface ? PTX_OPAQUE_SURFACE : PTX_OPAQUE_TEXTURE);
@@ -473,8 +546,8 @@ void ptx_rt_tex(struct ptx_context *ctx, uint32_t number, uint32_t mask, const u
 			ptx_fault_at(ctx, &report, PTX_FAULT_ILLEGAL_ADDRESS, handles[first], thread + first);
 		}
 		call.mask = 0;
-		PTX_EACH_LANE (lane, left)
-			call.mask |= (uint32_t)(handles[lane] == handles[first]) << lane;
+		PTX_EACH_LANE(lane, left)
+		call.mask |= (uint32_t)(handles[lane] == handles[first]) << lane;
 		run(&call, t);
 	}
 }

@@ -35,8 +35,8 @@ static const char *const tex_2d = KERNEL("tex.2d.v4.f32.f32 " TO ", [%t, {%f1, %
 /* Infinities, NaN and what overflows give some texel of the texture, the same in each of the two ways to fetch. */
 static void far_away(void **state)
 {
-	static const uint32_t far[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff, 0x7f7fffff, 0xff7fffff, 0x4b800001,
-				       0xcb000001};
+	static const uint32_t far[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff,
+				       0x7f7fffff, 0xff7fffff, 0x4b800001, 0xcb000001};
 
 	(void)state;
 	for (unsigned mode = PTX_WRAP; mode <= PTX_BORDER; mode++)
@@ -53,7 +53,8 @@ static void far_away(void **state)
 					put(n, 0, 0.5f, 0, 0);
 					in[n][n / 8 & 1] = far[n % 8];
 				}
-				run(generic ? KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n") : tex_2d);
+				run(generic ? KERNEL("tex.level.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n")
+					    : tex_2d);
 				for (unsigned n = 0; n < LANES; n++) {
 					assert_true(f32(out[n][0]) >= 0 && f32(out[n][0]) <= 77);
 					if (mode != PTX_BORDER)
@@ -191,8 +192,8 @@ static void same(unsigned mode, bool filter)
 {
 	for (unsigned n = 0; n < LANES * 4; n++)
 		if (out[n / 4][n % 4])
-			fail_msg("mode %u, filter %d, lane %u, component %u: %g %g %g differ by 0x%x", mode, filter, n / 4,
-				 n % 4, (double)f32(in[n / 4][0]), (double)f32(in[n / 4][1]),
+			fail_msg("mode %u, filter %d, lane %u, component %u: %g %g %g differ by 0x%x", mode, filter,
+				 n / 4, n % 4, (double)f32(in[n / 4][0]), (double)f32(in[n / 4][1]),
 				 (double)f32(in[n / 4][2]), out[n / 4][n % 4]);
 }
 
@@ -215,7 +216,8 @@ static void compare_ways(unsigned mode, bool filter, unsigned channels, bool byt
 		texture.normalized_coords = scale == 1;
 		for (unsigned n = 0; n < LANES; n++)
 			put(n, n < 8 ? odd[n] : ((float)n * 0.317f - 4) * (float)scale,
-			    n % 8 ? ((float)n * 0.211f - 3) * (float)scale : odd[n / 8], ((float)n * 0.11f - 1) * (float)scale, 0);
+			    n % 8 ? ((float)n * 0.211f - 3) * (float)scale : odd[n / 8],
+			    ((float)n * 0.11f - 1) * (float)scale, 0);
 		run(DIFFERENCE("2d", "{%f1, %f2}", "{0, 0}"));
 		same(mode, filter);
 		run(DIFFERENCE("3d", "{%f1, %f2, %f3, %f3}", "{0, 0, 0, 0}"));
@@ -240,8 +242,9 @@ static void some_lanes(void **state)
 	make(32, 1, 1);
 	for (unsigned n = 0; n < LANES; n++)
 		put(n, (float)n, 0, 0, 0);
-	run(KERNEL("mov.b32 %o1, 0fc0000000;\nand.b32 %r2, %r1, 5;\nsetp.eq.u32 %p1, %r2, 4;\n@%p1 tex.2d.v4.f32.f32 " TO
-		   ", [%t, {%f1, %f2}];\n"));
+	run(KERNEL(
+		"mov.b32 %o1, 0fc0000000;\nand.b32 %r2, %r1, 5;\nsetp.eq.u32 %p1, %r2, 4;\n@%p1 tex.2d.v4.f32.f32 " TO
+		", [%t, {%f1, %f2}];\n"));
 	for (unsigned n = 0; n < LANES; n++)
 		want(n, (n & 5) == 4 ? (float)n : -2);
 }
@@ -295,9 +298,18 @@ static void cubes(void **state)
 		int texel;
 	} cases[] = {
 		/* face * 4 + row * 2 + column: from the guide's table of s and t */
-		{1, 0.5f, 0.5f, 0},      {1, -0.5f, -0.5f, 3},    {-1, 0.5f, 0.5f, 4 + 1}, {-1, -0.5f, -0.5f, 4 + 2},
-		{0.5f, 1, 0.5f, 8 + 3},  {-0.5f, 1, -0.5f, 8},    {0.5f, -1, 0.5f, 12 + 1}, {-0.5f, -1, -0.5f, 12 + 2},
-		{0.5f, 0.5f, 1, 16 + 1}, {-0.5f, -0.5f, 1, 16 + 2}, {0.5f, 0.5f, -1, 20},     {-0.5f, -0.5f, -1, 20 + 3},
+		{1, 0.5f, 0.5f, 0},
+		{1, -0.5f, -0.5f, 3},
+		{-1, 0.5f, 0.5f, 4 + 1},
+		{-1, -0.5f, -0.5f, 4 + 2},
+		{0.5f, 1, 0.5f, 8 + 3},
+		{-0.5f, 1, -0.5f, 8},
+		{0.5f, -1, 0.5f, 12 + 1},
+		{-0.5f, -1, -0.5f, 12 + 2},
+		{0.5f, 0.5f, 1, 16 + 1},
+		{-0.5f, -0.5f, 1, 16 + 2},
+		{0.5f, 0.5f, -1, 20},
+		{-0.5f, -0.5f, -1, 20 + 3},
 		{0, 0, 0, 3},
 	};
 
@@ -355,6 +367,102 @@ static void levels(void **state)
 	want(0, 20);
 }
 
+/* ---- integers, as an H200 with driver 580 reads them ---- */
+
+struct recorded {
+	float at[3];
+	int32_t value;
+};
+
+static int32_t plane_texels[] = {-443089302,  1475940384,  -232315045, 122130930,   -1210862307, -247415755,
+				 -933413869,  847843603,   -440732134, -2131290057, 1570651715,  804892982,
+				 -1837189729, -1288375468, 1120216089, 639246333};
+static const struct recorded plane_values[] = {
+	{{1.55078f, 2.87109f, 0.917969f}, -1655761238},  {{2.84375f, 2.11914f, 0.667969f}, 686942358},
+	{{2.58203f, 0.0234375f, 0.478516f}, -203239399}, {{0.738281f, 3.9707f, 0.332031f}, -1706417581},
+	{{2.62305f, 1.2832f, 0.916016f}, -599144362},    {{1.60156f, 1.25781f, 0.621094f}, 76328720},
+	{{2.24805f, 3.95703f, 0.390625f}, 518068199},    {{3.18164f, 1.4043f, 0.292969f}, 260794902},
+	{{0.986328f, 1.92383f, 0.748047f}, -961984297},  {{0.613281f, 2.8418f, 0.166016f}, -1024797472},
+	{{0.15625f, 3.09961f, 0.507812f}, -1280788656},  {{1.39648f, 0.0703125f, 0.0390625f}, 1281038931}};
+
+static int32_t volume_texels[] = {
+	-1172350216, 1203627049,  -722808512,  -1525375786, 1357385193,  -564674917,  51248177,    1676387415,
+	-794769490,  816796677,   -1166500339, 990863451,   1808745855,  -1033950206, 1293944147,  -1355059907,
+	1425214963,  -1507652569, -1686135653, 1035486717,  -478508930,  -1773859633, 699380645,   1718235332,
+	-1376461353, 20885014,    465789256,   -200308791,  1300685884,  782292366,   -313621124,  1186746528,
+	-1097150381, -533636846,  -129736515,  -1531739272, -1830887065, 324150515,   520521159,   -715959804,
+	1752066385,  -961959381,  766946803,   -1972667983, 1514736403,  -402955478,  -959440623,  1538579201,
+	1577842338,  -833033679,  -285411332,  1486801041,  -1025865058, -461282970,  -1944153435, 1951183273,
+	1168280472,  1736206450,  1806769421,  1339855181,  1853787948,  1569632243,  -1537903318, 652841770};
+static const struct recorded volume_values[] = {
+	{{1.45703f, 2.51562f, 1.28516f}, 131859103},   {{0.791016f, 2.80469f, 0.166016f}, 70439995},
+	{{3.94531f, 3.62695f, 2.44531f}, 1519338351},  {{2.25195f, 1.31055f, 2.11914f}, 121914811},
+	{{1.84766f, 2.76562f, 2.92578f}, 358937963},   {{1.63477f, 0.996094f, 3.68359f}, -708577647},
+	{{1.62891f, 2.54492f, 2.05469f}, -358469544},  {{0.779297f, 0.0859375f, 3.49805f}, 899783458},
+	{{1.45508f, 2.74609f, 2.46094f}, -677132122},  {{1.18164f, 1.21484f, 3.63672f}, -478600996},
+	{{3.87305f, 2.49414f, 2.04492f}, -1164658708}, {{3.26758f, 3.31641f, 1.92383f}, 625802369}};
+
+static int32_t levels_texels[] = {-1661267536, -808220297,  -1177789044, -329460025,  -1155396610,
+				  676066592,   -1691520526, -1042820947, -1803700075, -2099751575,
+				  1561520730,  515702975,   988078505,   -896980690,  1653102979,
+				  -167575857,  -911053069,  -183623172,  -492668255,  -1163254949};
+static const struct recorded level_values[] = {
+	{{0.928223f, 0.655762f, 0.0410156f}, 375031258},  {{0.317871f, 0.0878906f, 0.787109f}, -852225559},
+	{{0.732422f, 0.564453f, 0.277344f}, 140128197},   {{0.584961f, 0.603027f, 0.480469f}, 23634438},
+	{{0.0854492f, 0.436035f, 0.970703f}, -773396633}, {{0.0800781f, 0.99707f, 0.429688f}, 351820131},
+	{{0.630859f, 0.774414f, 0.361328f}, 652597339},   {{0.874512f, 0.833008f, 0.730469f}, -862859624},
+	{{0.681152f, 0.0239258f, 0.128906f}, -894839418}, {{0.62793f, 0.136719f, 0.853516f}, -485808917},
+	{{0.156738f, 0.425781f, 0.396484f}, -968824936},  {{0.0219727f, 0.237305f, 0.960938f}, -932454089}};
+
+static void make_integers(int32_t *data, uint32_t w, uint32_t h, uint32_t slices)
+{
+	make(w, h, slices);
+	texture.format = PTX_FORMAT_S32;
+	texture.as_float = false;
+	texture.filter = true;
+	texture.level[0] = level_of(data, w, h, slices, 4);
+}
+
+/* The GPU rounds the products of weights to 8 bits: its values differ by 1/256 of the texels' differences at most. */
+static void check_recorded(const char *text, const struct recorded *r, unsigned count)
+{
+	for (unsigned n = 0; n < count; n++)
+		put(n, r[n].at[0], r[n].at[1], r[n].at[2], 0);
+	run(text);
+	for (unsigned n = 0; n < count; n++)
+		assert_true(llabs((int64_t)(int32_t)out[n][0] - r[n].value) <= UINT32_MAX / 256);
+}
+
+#define CHECK_RECORDED(text, r) check_recorded(text, r, sizeof(r) / sizeof((r)[0]))
+
+static void integers(void **state)
+{
+	static uint8_t bytes[] = {10, 21, 200, 255};
+	/* A fourth of a texel each, from the middle of the first one on. */
+	static const uint8_t nearest[] = {10, 13, 16, 18, 21, 66, 111, 155, 200, 214, 228, 241, 255};
+
+	(void)state;
+	make_integers(plane_texels, 4, 4, 1);
+	CHECK_RECORDED(KERNEL("tex.2d.v4.s32.f32 " TO ", [%t, {%f1, %f2}];\n"), plane_values);
+	make_integers(volume_texels, 4, 4, 4);
+	texture.volume = true;
+	CHECK_RECORDED(KERNEL("tex.3d.v4.s32.f32 " TO ", [%t, {%f1, %f2, %f3, %f3}];\n"), volume_values);
+	make_integers(levels_texels, 4, 4, 1);
+	texture.level[1] = level_of(levels_texels + 16, 2, 2, 1, 4);
+	texture.levels = 2;
+	texture.filter_levels = texture.normalized_coords = true;
+	CHECK_RECORDED(KERNEL("tex.level.2d.v4.s32.f32 " TO ", [%t, {%f1, %f2}], %f3;\n"), level_values);
+	make_integers((int32_t *)bytes, 4, 1, 1);
+	texture.level[0] = level_of(bytes, 4, 1, 1, 1);
+	texture.format = PTX_FORMAT_U8;
+	texture.texel_bytes = 1;
+	for (unsigned n = 0; n < sizeof(nearest); n++)
+		put(n, 0.5f + 0.25f * (float)n, 0.5f, 0, 0);
+	run(KERNEL("tex.2d.v4.u32.f32 " TO ", [%t, {%f1, %f2}];\n"));
+	for (unsigned n = 0; n < sizeof(nearest); n++)
+		assert_int_equal(out[n][0], nearest[n]);
+}
+
 static void gathers(void **state)
 {
 	(void)state;
@@ -362,6 +470,11 @@ static void gathers(void **state)
 	put(0, 2.0f, 2.0f, 0, 0);
 	run(KERNEL("tld4.r.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"));
 	assert_true(f32(out[0][0]) == 9 && f32(out[0][1]) == 10 && f32(out[0][2]) == 6 && f32(out[0][3]) == 5);
+	/* The coordinate is rounded to 1/256 before, as an H200 does. */
+	put(0, 1.498046875f, 2.0f, 0, 0);
+	run(KERNEL("tld4.r.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}];\n"));
+	assert_true(f32(out[0][0]) == 9 && f32(out[0][1]) == 10 && f32(out[0][2]) == 6 && f32(out[0][3]) == 5);
+	put(0, 2.0f, 2.0f, 0, 0);
 	/* offsets of texels */
 	run(KERNEL("mov.u32 %i3, 1;\nmov.u32 %i4, -1;\ntex.2d.v4.f32.f32 " TO ", [%t, {%f1, %f2}], {%i3, %i4};\n"));
 	want(0, 4 + 3);
@@ -410,7 +523,8 @@ static void refused(void **state)
 		struct ptx_error error = {0};
 		struct ptx_module *m = load(texts[n]);
 
-		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
+		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error),
+				 PTX_NOT_SUPPORTED);
 		assert_non_null(strstr(error.text, "not supported"));
 		ptx_module_destroy(m);
 	}
@@ -428,7 +542,8 @@ static void references(void **state)
 {
 	static const char *const bodies[] = {
 		KERNEL("st.global.u64 [ref], %t;\ntex.2d.v4.f32.f32 " TO ", [ref, {%f1, %f2}];\n"),
-		KERNEL("st.global.u64 [ref], %t;\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 tex.2d.v4.f32.f32 " TO ", [ref, {%f1, %f2}];\n"),
+		KERNEL("st.global.u64 [ref], %t;\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 tex.2d.v4.f32.f32 " TO
+		       ", [ref, {%f1, %f2}];\n"),
 	};
 	struct ptx_module *m;
 	struct ptx_error error;
@@ -446,8 +561,8 @@ static void references(void **state)
 			want(lane, n && lane >= 2 ? 0 : (float)(lane % 16));
 		free(text);
 	}
-	assert_int_equal(ptx_module_create(PTX_HEAD ".shared .texref ref;\n", strlen(PTX_HEAD ".shared .texref ref;\n"), &m,
-					   &error),
+	assert_int_equal(ptx_module_create(PTX_HEAD ".shared .texref ref;\n", strlen(PTX_HEAD ".shared .texref ref;\n"),
+					   &m, &error),
 			 PTX_NOT_SUPPORTED);
 	assert_non_null(strstr(error.text, ".texref"));
 }
@@ -455,15 +570,23 @@ static void references(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addressing),      cmocka_unit_test(texel_coordinates),
+		cmocka_unit_test(addressing),
+		cmocka_unit_test(texel_coordinates),
 		cmocka_unit_test(far_away),
 		cmocka_unit_test(levels_that_are_none),
-		cmocka_unit_test(formats),         cmocka_unit_test(linear_memory),
-		cmocka_unit_test(quick_ways),      cmocka_unit_test(some_lanes),
-		cmocka_unit_test(layers_and_volumes), cmocka_unit_test(cubes),
-		cmocka_unit_test(levels),          cmocka_unit_test(gathers),
-		cmocka_unit_test(queries),         cmocka_unit_test(hostile),
-		cmocka_unit_test(refused),         cmocka_unit_test(references),
+		cmocka_unit_test(formats),
+		cmocka_unit_test(linear_memory),
+		cmocka_unit_test(quick_ways),
+		cmocka_unit_test(some_lanes),
+		cmocka_unit_test(layers_and_volumes),
+		cmocka_unit_test(cubes),
+		cmocka_unit_test(levels),
+		cmocka_unit_test(gathers),
+		cmocka_unit_test(integers),
+		cmocka_unit_test(queries),
+		cmocka_unit_test(hostile),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(references),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,9 +253,8 @@ static CUresult take_sampling(struct texture *t, const CUDA_TEXTURE_DESC *d)
 	p->as_float = floats || (!wide && !(d->flags & CU_TRSF_READ_AS_INTEGER));
 	p->normalized_coords = d->flags & CU_TRSF_NORMALIZED_COORDINATES;
 	p->srgb = d->flags & CU_TRSF_SRGB;
-	/* Integers cannot be interpolated: such texels are read without a filter. */
-	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory && p->as_float;
-	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR && p->as_float;
+	p->filter = d->filterMode == CU_TR_FILTER_MODE_LINEAR && !p->linear_memory;
+	p->filter_levels = d->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
 	p->bias = number_of(d->mipmapLevelBias);
 	p->least = number_of(d->minMipmapLevelClamp);
 	p->most = number_of(d->maxMipmapLevelClamp);
