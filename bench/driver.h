@@ -21,6 +21,7 @@
 	X(cuCtxSetCurrent, (CUcontext))                                                                                \
 	X(cuCtxSynchronize, (void))                                                                                    \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                                      \
+	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                       \
 	X(cuMemFree_v2, (CUdeviceptr))                                                                                 \
 	X(cuMemAllocAsync, (CUdeviceptr *, size_t, CUstream))                                                          \
 	X(cuMemFreeAsync, (CUdeviceptr, CUstream))                                                                     \

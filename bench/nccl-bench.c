@@ -2,13 +2,14 @@
 /*
  * Collective operations of NCCL between GPUs: all elements are checked, then the operations are timed.
  *
- * usage: nccl-bench [--library FILE] [--ranks N] [--rounds N] [--max-mib N] [--graph] [--only OPERATION]
- *                   processes|threads
+ * usage: nccl-bench [--library FILE] [--ranks N] [--rounds N] [--max-mib N] [--graph] [--split]
+ *                   [--only OPERATION] processes|threads
  *
  * Each rank has one GPU: rank r the device r. The ranks are processes, or the threads of one process. A size is as in
  * NVIDIA's nccl-tests: the bytes of the larger one of the two buffers of a rank. A round is as many operations as move
  * 64 MiB, at least 1 and at most 20, and the wait for them; its time is that of the slowest rank, divided by the
- * operations. With --graph a round is one launch of a graph that has these operations.
+ * operations. With --graph a round is one launch of a graph that has these operations. With --split the ranks use a
+ * communicator that ncclCommSplit() has made.
  *
  * Prints for each operation and size the median of the rounds: microseconds up to 64 KiB, above that GB/s (10^9 bytes
  * of the size a second, which nccl-tests calls algorithm bandwidth).
@@ -38,7 +39,7 @@ struct shared {
 
 struct rank {
 	int rank;
-	ncclComm_t comm;
+	ncclComm_t whole, comm;
 	CUstream stream;
 	CUdeviceptr send, recv;
 	float *host; /* as large as `recv` */
@@ -47,7 +48,7 @@ struct rank {
 static struct shared *shared;
 static int ranks, rounds = 20;
 static size_t most = (size_t)1 << 30;
-static bool graphs;
+static bool graphs, splits;
 static const char *only, *layout;
 
 /* Element `i` of the send buffer of a rank. The sum over 16 ranks is exact. */
@@ -281,7 +282,10 @@ static void set_up(struct rank *r)
 	if (!r->rank)
 		nccl_check(ncclGetUniqueId(&shared->id), NULL, "ncclGetUniqueId");
 	meet();
-	nccl_check(ncclCommInitRank(&r->comm, ranks, shared->id, r->rank), NULL, "ncclCommInitRank");
+	nccl_check(ncclCommInitRank(&r->whole, ranks, shared->id, r->rank), NULL, "ncclCommInitRank");
+	r->comm = r->whole;
+	if (splits)
+		nccl_check(ncclCommSplit(r->whole, 0, r->rank, &r->comm, NULL), r->whole, "ncclCommSplit");
 }
 
 static bool is_operation(const char *name)
@@ -309,6 +313,8 @@ static void *work(void *argument)
 		}
 	}
 	nccl_check(ncclCommDestroy(r.comm), NULL, "ncclCommDestroy");
+	if (splits)
+		nccl_check(ncclCommDestroy(r.whole), NULL, "ncclCommDestroy");
 	free(r.host);
 	return NULL;
 }
@@ -376,7 +382,7 @@ static int run_processes(void)
 static int usage(void)
 {
 	fprintf(stderr, "usage: nccl-bench [--library FILE] [--ranks N] [--rounds N] [--max-mib N] [--graph]\n"
-			"                  [--only OPERATION] processes|threads\n");
+			"                  [--split] [--only OPERATION] processes|threads\n");
 	return 1;
 }
 
@@ -390,6 +396,8 @@ int main(int argc, char **argv)
 	for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
 		if (!strcmp(argv[i], "--graph"))
 			graphs = true;
+		else if (!strcmp(argv[i], "--split"))
+			splits = true;
 		else if (i + 1 == argc)
 			return usage();
 		else if (!strcmp(argv[i], "--library"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of NCCL's interface that nccl-bench calls, found at run time. Names, values and layouts are those of NCCL
- * 2's documentation; 0 is success.
+ * The part of NCCL's interface that nccl-bench and test/gpu/nccl-killed.c call, found at run time. Names, values and
+ * layouts are those of NCCL 2's documentation; 0 is success.
  */
 #ifndef BENCH_NCCL_H
 #define BENCH_NCCL_H
@@ -19,6 +19,9 @@ typedef struct ncclComm *ncclComm_t;
 #define NCCL_FUNCTIONS(X)                                                                                              \
 	X(int, ncclGetUniqueId, (ncclUniqueId * id))                                                                   \
 	X(int, ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank))                            \
+	X(int, ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *part, void *config))                   \
+	X(int, ncclCommGetAsyncError, (ncclComm_t comm, int *error))                                                   \
+	X(int, ncclCommAbort, (ncclComm_t comm))                                                                       \
 	X(int, ncclCommDestroy, (ncclComm_t comm))                                                                     \
 	X(const char *, ncclGetErrorString, (int result))                                                              \
 	X(const char *, ncclGetLastError, (ncclComm_t comm))                                                           \
