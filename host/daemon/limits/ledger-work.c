@@ -140,6 +140,7 @@ struct trial {
 static void consider_trial(struct daemon_ledger_row *row, void *argument)
 {
 	struct trial *c = argument;
+	bool runs = daemon_ledger_row_runs(row);
 
 	if (!row->demand || !atomic_load(&row->demand->tries)) {
 		row->tries = 0;
@@ -147,7 +148,10 @@ static void consider_trial(struct daemon_ledger_row *row, void *argument)
 	}
 	if (!row->tries)
 		row->tries = ++trials;
-	if (daemon_ledger_row_runs(row) && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row))
+	if (runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row))
+		return;
+	/* The operator's pause may hold its command back. */
+	if (!runs && !atomic_load(&row->demand->wanted))
 		return;
 	if (row->number == c->last)
 		c->stays = row;

@@ -25,6 +25,7 @@ static void broken(struct daemon_ledger_row *row)
 static void needs(int worker, bool trial)
 {
 	atomic_store(&rows[worker].demand->tries, trial);
+	atomic_store(&rows[worker].demand->wanted, trial);
 }
 
 static void runs(int worker, bool running, bool waits)
@@ -46,6 +47,10 @@ static void check_order(void)
 	runs(1, true, false);
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
 	CHECK(daemon_ledger_choose_trial(0, 0) == rows[1].number);
+	/* Its command has come to a closed gate. */
+	runs(1, false, false);
+	atomic_store(&rows[1].demand->wanted, 0);
+	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) != rows[1].number);
 	/* Its work has ended. */
 	runs(1, false, false);
 	needs(1, false);
