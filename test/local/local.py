@@ -515,9 +515,11 @@ SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, e
 
 
 def main():
-    if sys.argv[1:] == ["--list"]:
+    if "--list" in sys.argv:
         print("\n".join(SCENARIOS))
         return
+    if len(sys.argv) != 3 or sys.argv[2] not in SCENARIOS:
+        sys.exit("usage: local.py BUILD_DIRECTORY SCENARIO        (local.py --list prints the scenarios)")
     harness.BUILD = os.path.abspath(sys.argv[1])
     if THREAD_SANITIZER:
         need_thread_sanitizer()

@@ -551,7 +551,7 @@ def few_queues(kernel):
 
 def main():
     global BUILD
-    if sys.argv[1:] == ["--list"]:
+    if "--list" in sys.argv:
         print("\n".join(("vm_run", "vm_warm", "vm_direct", "vm_share", "vm_groups", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
