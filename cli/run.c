@@ -24,7 +24,7 @@ struct run {
 	bool check;           /* all accesses of kernels, on the software GPU */
 	char file[PATH_MAX]; /* what program[0] is */
 	char socket[300];
-	sigset_t signals; /* that we wait for; blocked */
+	sigset_t signals; /* the signals that sigwaitinfo() takes; blocked */
 	sigset_t before;
 };
 

@@ -24,7 +24,7 @@
 #define VM_END_TAG 33
 #define VM_DIRECTORY 64
 #define VM_NAME 64
-/* The status of a run that did not get as far as the program; as env(1) and docker(1) do. */
+/* Exit status if the program was not started, as of env(1) and docker(1). */
 #define VM_FAILED 125
 #define VM_WRITABLE_MAX 4 /* folders of this machine that the VM may write to */
 

@@ -148,7 +148,7 @@ void vcuda_group_each(const char *root, const char *controller, vcuda_group_visi
 /* ---- which way works ---- */
 
 struct attempt {
-	const char *file; /* that a group must have, writable */
+	const char *file; /* a file that a usable group has, writable */
 	char *folder;     /* of the own group, once a group could be made in it */
 };
 

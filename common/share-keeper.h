@@ -65,7 +65,7 @@ struct vcuda_keeper_message {
 	uint32_t type;    /* enum vcuda_keeper_type; a reply repeats it */
 	int32_t status;   /* reply: 0 or -errno. -ENOENT: no such entry; -EDQUOT: the limit is reached */
 	uint32_t kind;    /* enum vcuda_share_kind */
-	uint32_t device;  /* that has the memory, below VCUDA_LEDGER_GPUS */
+	uint32_t device;  /* the device with the memory, below VCUDA_LEDGER_GPUS */
 	uint64_t account; /* between a worker and the keeper: a number that the reply repeats */
 	uint32_t limit;   /* in each message of vcudad's: the most entries, and the most descriptors */
 	uint32_t has_fd;  /* 1: a descriptor comes with the message */

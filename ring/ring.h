@@ -23,7 +23,7 @@
 #define VCUDA_CACHELINE 64
 
 #define VCUDA_RING_BYTES (256u * 1024)
-#define VCUDA_COMMAND_MAX (64u * 1024) /* one command, header included */
+#define VCUDA_COMMAND_MAX (64u * 1024) /* largest command, header included */
 
 #define VCUDA_SLOTS 64
 #define VCUDA_SLOT_BYTES 8192

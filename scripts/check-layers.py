@@ -171,7 +171,7 @@ class Sources:
         if is_generated(path) and path.endswith(".c"):
             return {}
         place = build / path.removeprefix("build/") if is_generated(path) else self.root / path
-        if not place.exists():  # it is gone since that compilation
+        if not place.exists():  # a file that is gone since that compilation
             return {}
         text = place.read_text(encoding="utf-8")
         return {(text.count("\n", 0, m.start(1)) + 1, m[1]): set() for m in INCLUDE.finditer(text)}

@@ -58,7 +58,7 @@ struct ptx_kernel_info {
 	unsigned registers;		/* an honest estimate for cuFuncGetAttribute; at least 1 */
 	bool is_bounded;		/* by .maxntid, .reqntid or .maxnreg: bounds of the compiler's options do not count */
 	bool uses_dynamic_shared;	/* declares an .extern .shared array */
-	bool uses_heap;			/* its module declares malloc() or free() */
+	bool uses_heap;			/* the kernel's module declares malloc() or free() */
 	unsigned ptx_version, target_sm;/* e.g. 90 for PTX 9.0, 75 for sm_75 */
 };
 

@@ -68,7 +68,7 @@ struct call_options {
 /* A command with its arguments. */
 struct call_request {
 	unsigned int op;
-	size_t bytes; /* that encode() writes at most */
+	size_t bytes; /* largest number of bytes that encode() writes */
 	/* Writes the arguments, with the process's ring lock held: it makes no call. */
 	void (*encode)(struct vcuda_writer *writer, const void *arguments);
 	/* Reads the answer of a call that succeeded. NULL: the answer has no values. */

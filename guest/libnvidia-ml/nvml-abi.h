@@ -66,11 +66,11 @@ enum { NVML_MEMORY_ERROR_TYPE_COUNT = 2, NVML_ECC_COUNTER_TYPE_COUNT = 2, NVML_M
 
 /* How far two devices are from each other. */
 enum nvml_topology {
-	NVML_TOPOLOGY_INTERNAL = 0, /* one board */
-	NVML_TOPOLOGY_SINGLE = 10,  /* one PCIe switch */
+	NVML_TOPOLOGY_INTERNAL = 0, /* on one board */
+	NVML_TOPOLOGY_SINGLE = 10,  /* below one PCIe switch */
 	NVML_TOPOLOGY_MULTIPLE = 20,
 	NVML_TOPOLOGY_HOSTBRIDGE = 30,
-	NVML_TOPOLOGY_NODE = 40, /* one NUMA node */
+	NVML_TOPOLOGY_NODE = 40, /* in one NUMA node */
 	NVML_TOPOLOGY_SYSTEM = 50,
 };
 

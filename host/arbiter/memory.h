@@ -70,7 +70,7 @@ struct memory_vm {
 	struct vcuda_list entry;
 	void *owner;
 	uint64_t capacity, minimum; /* as the VM says */
-	uint64_t bytes;             /* its grant; of a VM that is out: what it has elsewhere */
+	uint64_t bytes;             /* the VM's grant; for a VM that is out: its bytes elsewhere */
 	uint64_t want, spare;       /* 0: no want */
 	uint64_t order;             /* of the wants */
 	enum memory_state state;

@@ -34,7 +34,7 @@ struct cached_launch {
 	_Atomic(CUstream) stream; /* changes under the lock */
 	CUfunction function;
 	unsigned int launches;
-	bool refused; /* it cannot have one */
+	bool refused; /* the kernel cannot have a graph */
 	void *graph, *exec, *node;
 };
 

@@ -107,7 +107,7 @@ static bool settle(struct pool *p)
 	return true;
 }
 
-/* The least number of bytes by which the pool will grow. */
+/* Lower bound of the bytes by which the pool will grow. */
 static uint64_t growth(const struct pool *p, uint64_t bytes)
 {
 	uint64_t used = attribute(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);

@@ -178,7 +178,7 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 {
 	uint64_t sum = 0, bytes;
 
-	/* As many as a size of 64 bits can be halved; those after them are of one element. */
+	/* A size of 64 bits can be halved 64 times; later levels have one element. */
 	for (unsigned int n = 0; n < (levels < 64 ? levels : 64); n++) {
 		uint64_t depth = level(d->Depth, d->Flags & CUDA_ARRAY3D_LAYERED ? 0 : n);
 

@@ -12,7 +12,7 @@ struct request {
 	struct daemon_owed owed;
 };
 
-/* As many as a guest can ask for at once: the end of a file never needs memory. */
+/* One for each request that the queue can hold: the end of a file never allocates memory. */
 static struct request requests[VCUDA_QUEUE_SIZE];
 static struct vcuda_list unused = VCUDA_LIST_INIT(unused);
 

@@ -68,12 +68,12 @@ struct vcuda_ledger_message {
 enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_STREAMS,
 	VCUDA_LEDGER_HANDLES,
-	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
+	VCUDA_LEDGER_QUEUED_COMMANDS, /* commands that a stream has taken and not ended */
 	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
 	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
 	VCUDA_LEDGER_COMPILE_SECONDS, /* of a processor, for one kernel; with NVIDIA's driver for one call */
 	VCUDA_LEDGER_COMPILE_BYTES,   /* of the host's memory, for one kernel */
-	VCUDA_LEDGER_KERNEL_SECONDS,  /* that a kernel may run on the software GPU, and a command on a GPU in turns */
+	VCUDA_LEDGER_KERNEL_SECONDS,  /* limit for a kernel on the software GPU, and for a command in turns on a GPU */
 	VCUDA_LEDGER_PROCESS_LIMITS
 };
 

@@ -32,7 +32,7 @@ enum ptx_shape_kind {
 
 struct ptx_shape {
 	uint8_t kind;
-	uint8_t zeros; /* so many low bits of the scalar are known to be 0 */
+	uint8_t zeros; /* number of low bits of the scalar that are known to be 0 */
 	bool known;    /* the scalar is the constant `value` */
 	uint64_t value;
 	const int64_t *offsets; /* PTX_LANES of them; the least is not below -2^31 */
@@ -50,7 +50,7 @@ enum ptx_origin_kind {
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
-	uint8_t zeros;  /* so many low bits of a number, or of an address less the parameter, are known to be 0 */
+	uint8_t zeros;  /* low bits known to be 0, of a number, or of an address minus the parameter */
 	uint32_t param; /* where it is among the parameters */
 };
 

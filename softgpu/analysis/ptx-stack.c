@@ -135,7 +135,7 @@ bool ptx_append_choice(struct ptx_body *body, const struct ptx_instr *like, int3
 struct patch {
 	struct patch *next;
 	const struct ptx_routine *routine;
-	struct ptx_operand *operand; /* its frame's size, or minus that */
+	struct ptx_operand *operand; /* the frame size of `routine`, or minus the frame size */
 };
 
 struct stack {

@@ -33,7 +33,7 @@
 #define SOFTGPU_PRIORITY_LEAST 0
 
 #define SOFTGPU_MOST_DEVICES VCUDA_CPU_DEVICES_MOST
-#define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* one bit a device */
+#define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* a bit for each device */
 
 /* The memory of blocks belongs to all devices together; this device is charged for it. */
 #define SOFTGPU_BLOCK_DEVICE 0

@@ -63,7 +63,7 @@ static void *run(void *unused)
 
 		f->call(f->handle, f->status, f->user);
 		if (f->status != CUDA_SUCCESS) {
-			free(f); /* its operation is gone */
+			free(f); /* the operation was freed */
 			continue;
 		}
 		softgpu_lock();

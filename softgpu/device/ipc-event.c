@@ -49,7 +49,7 @@ struct await {
 	struct softgpu_op op;
 	struct softgpu_shared_event *event;
 	uint64_t number;
-	struct await *next; /* of those that a thread looks after */
+	struct await *next; /* the next wait that a thread looks after */
 };
 
 /* A descriptor of the same file with locks of its own: a descriptor that was passed on shares its locks. */

@@ -27,7 +27,7 @@ struct softgpu_range {
 	uint64_t start, size; /* as asked for: the next byte is out of bounds */
 	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
 	enum softgpu_range_kind kind;
-	CUdevice device;       /* that has the memory; without meaning for memory of the host */
+	CUdevice device;       /* the device with the memory; no meaning for host memory */
 	uint8_t reads, writes; /* bits of the devices whose kernels may; contexts with peer access may as well */
 	bool copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */

@@ -59,7 +59,7 @@ static unsigned int idle, idle_extra;                        /* workers that sle
 static unsigned int extra;                                   /* workers beyond the device's number */
 static unsigned int waiting;                                 /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
-static uint64_t pending;                                 /* of those, which have not ended */
+static uint64_t pending;                                 /* submitted operations that have not ended */
 static uint64_t held;                                    /* bytes in these */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */

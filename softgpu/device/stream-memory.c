@@ -29,8 +29,8 @@ struct value_op {
 
 static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER; /* a plain one of its own lets the thread sleep without the scheduler's */
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static unsigned int waits;   /* that are queued */
-static unsigned int changes; /* of that number */
+static unsigned int waits;   /* number of queued waits */
+static unsigned int changes; /* number of changes of `waits` */
 
 static void count_wait(int change)
 {

@@ -31,7 +31,7 @@ struct file {
 	uint64_t size;
 	CUdevice device;
 	int fd;
-	bool offered; /* by this process */
+	bool offered; /* this process has exported the allocation */
 	bool named;   /* processes know it by `name` */
 	struct vcuda_share_handle name;
 	struct vcuda_list node;

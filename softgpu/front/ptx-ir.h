@@ -131,8 +131,8 @@ struct ptx_symbol {
 	struct ptx_symbol *alias; /* of a function: the one that it is another name of */
 	const struct ptx_symbol *outer; /* of a label: the one that it is, of the block around its own */
 	const char *register_name; /* a .reg parameter of a function, which is passed as a .param one */
-	int32_t reg;               /* of that name, in the body */
-	bool predicate;            /* it is one, and passed as a .b32 */
+	int32_t reg;               /* the register `register_name`, in the body */
+	bool predicate;            /* the parameter is a predicate, which is passed as a .b32 */
 };
 
 enum ptx_operand_kind {

@@ -128,7 +128,7 @@ enum {
 	PTX_F_CARRY_IN = 1 << 11,
 	PTX_F_STACK = 1 << 12, /* of a thread's stack; replaced by plain instructions in ptx-stack.c */
 	PTX_F_UNKNOWN = 1 << 13, /* not implemented: only its operands are checked */
-	PTX_F_WORDS = 1 << 16, /* its name is checked against a list of words; see ptx-words.c */
+	PTX_F_WORDS = 1 << 16, /* the whole name is checked against a list of words (ptx-words.c) */
 	PTX_F_SITE = 1 << 17,  /* accesses memory through the runtime */
 	PTX_F_WRITE = 1 << 18, /* and writes there */
 	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */

@@ -43,9 +43,9 @@ struct ptx_parser {
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* at hand, from 1 */
-	struct ptx_dialect dialect; /* of it */
+	struct ptx_dialect dialect; /* the dialect of the text */
 	uint64_t constant_bytes;  /* of its constants so far */
-	const char *start;        /* of it */
+	const char *start;        /* the begin of the text */
 	struct ptx_token closing; /* the } of the last body */
 	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* of blocks in braces */
 	struct ptx_symbol **label_scope, *outer_labels;
@@ -71,7 +71,7 @@ struct ptx_constant {
 };
 
 bool ptx_parse_constant(struct ptx_parser *p, struct ptx_constant *value); /* an expression */
-bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* one that is an integer */
+bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* an expression with an integer value */
 bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* and binds tighter than + and - */
 unsigned ptx_parse_type(const char *text, size_t length);
 uint32_t ptx_parse_hash(const char *name, size_t length);

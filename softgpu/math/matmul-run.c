@@ -51,7 +51,7 @@ static char *element(const struct place *p, int64_t row, int64_t column)
 	return (char *)(uintptr_t)(p->address + (uint64_t)row * p->row + (uint64_t)column * p->column);
 }
 
-/* As it is stored by columns, and how it is to be transposed. */
+/* The matrix as stored by columns, and whether it has to be transposed. */
 static struct softgpu_stored stored(const struct vcuda_matmul_layout *l, uint64_t address, uint64_t which)
 {
 	unsigned int size = vcuda_blas_bytes(l->type);

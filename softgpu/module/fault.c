@@ -9,7 +9,7 @@
 
 #define TEXT_BYTES 300
 
-/* So many lines of one process, at most: programs cause them at will. */
+/* Limit for the lines of one process: programs can cause any number of faults. */
 #define MOST_WARNINGS 1000
 #define MOST_CHECKS 100000
 

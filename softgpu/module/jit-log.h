@@ -22,7 +22,7 @@ CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, c
  */
 unsigned int softgpu_jit_max_registers(unsigned int count, const CUjit_option *options, void **values);
 
-/* Between these two what the thread logs is kept, behind what was kept before. */
+/* Between resume and pause the thread's log text is kept, behind earlier text. */
 void softgpu_jit_log_resume(const struct softgpu_jit_log *log);
 void softgpu_jit_log_pause(struct softgpu_jit_log *log);
 

@@ -43,7 +43,7 @@ struct CUmod_st {
 	struct softgpu_owned owned;   /* by the context */
 	struct vcuda_list in_library;
 	struct vcuda_list functions;
-	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
+	unsigned int refs; /* one for the module itself, each queued launch and each running compilation */
 	struct softgpu_program program;
 	uint64_t *addresses[SOFTGPU_IMAGE_TEXTS]; /* of each part's variables */
 	struct softgpu_managed *managed;          /* the library's, else `own` */
@@ -85,7 +85,7 @@ struct CUfunc_st {
 	unsigned int registers;            /* of a thread, within all bounds */
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */
 	int carveout;                      /* a hint, kept for the program */
-	const struct ptx_binary *prepared; /* for this block shape */
+	const struct ptx_binary *prepared; /* the binary for `prepared_block` */
 	uint32_t prepared_block[3];
 	bool warned; /* of an access beside an allocation; with the lock */
 };

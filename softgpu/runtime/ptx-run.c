@@ -148,7 +148,7 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 		if (binary->lanes == 1)
 			return;
 		if (masked && done && binary->warp_loop && w->number < binary->threads / binary->lanes) {
-			/* those that take turns with it go on */
+			/* the other warps of the loop go on */
 			w->masked = false;
 			w->frame->entry = PTX_WARP_ENDED;
 			continue;
@@ -327,7 +327,7 @@ struct residents {
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
 	uint64_t begin, next, end; /* blocks of the call; from `next` on they are to be begun */
-	uint32_t pack;       /* the most blocks that stride side by side */
+	uint32_t pack;       /* largest number of blocks that stride side by side */
 	uint32_t companions; /* the number of blocks that may begin beside the resident ones */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;

@@ -21,17 +21,17 @@ struct ptx_cached_range {
 struct ptx_site {
 	uint32_t line;
 	uint8_t space, size, count; /* element bytes, elements per lane */
-	uint8_t unused;             /* of them all, the last so many bytes need not be there */
+	uint8_t unused;             /* number of trailing bytes of all elements that the memory need not have */
 	bool write;
 	uint8_t type;           /* atomics */
 	uint8_t operation;      /* enum ptx_modifier of an atomic */
 	struct ptx_tex tex;     /* texture and surface instructions */
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
-	int64_t low, high;      /* the least and the largest of them */
+	int64_t low, high;      /* the smallest and the largest of `offsets` */
 	uint32_t provenance;          /* the parameter that points into the range to begin with, or PTX_NO_PROVENANCE */
-	bool aligned;           /* as that parameter is aligned, or not */
-	uint64_t span;          /* how many bytes are compared at once, or 0: others than the full version's do not say */
+	bool aligned;           /* accesses have the alignment of that parameter */
+	uint64_t span;          /* bytes of one bounds check; 0 outside of the full version */
 };
 
 struct ptx_context {
@@ -40,7 +40,7 @@ struct ptx_context {
 	uint8_t *shared;
 	uint64_t shared_bytes;
 	uint8_t *local;                 /* of thread 0; each thread has local_stride bytes */
-	struct ptx_cached_range *cache; /* one per site */
+	struct ptx_cached_range *cache; /* an entry for each site */
 	const volatile bool *cancel;    /* never NULL here */
 	uint32_t ctaid[3], nctaid[3];
 	uint64_t dynamic_bytes;
@@ -115,7 +115,7 @@ struct ptx_binary {
 	enum ptx_status status;      /* why it failed */
 	struct ptx_error error;
 	struct ptx_site *sites;
-	int64_t (*offsets)[PTX_SITE_LANES]; /* that the sites point to */
+	int64_t (*offsets)[PTX_SITE_LANES]; /* the sites' `offsets` */
 	uint32_t blockdim[3], threads;
 	/*
 	 * From here on: plain numbers about the kernel for this block shape, which the cache keeps just as they are. No

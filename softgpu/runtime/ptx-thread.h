@@ -135,7 +135,7 @@ void ptx_memory_remove(struct ptx_thread *t);
 void ptx_memory_enter(struct ptx_thread *t);
 void ptx_memory_leave(struct ptx_thread *t);
 
-uint32_t ptx_warps(const struct ptx_binary *binary); /* that have a stack */
+uint32_t ptx_warps(const struct ptx_binary *binary); /* number of warps with a stack */
 bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch *launch);
 
 enum ptx_provided {
@@ -147,8 +147,8 @@ enum ptx_provided {
 /* How much of the limit blocks may have together for one more to begin. */
 enum ptx_share {
 	PTX_HALF,  /* beside other blocks of its OS thread: the rest is for launches that these may wait for */
-	PTX_WHOLE, /* an OS thread's only one */
-	PTX_TWICE, /* it must go on */
+	PTX_WHOLE, /* for the only block of an OS thread */
+	PTX_TWICE, /* for a block that must go on */
 };
 
 /*

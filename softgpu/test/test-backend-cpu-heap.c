@@ -58,7 +58,7 @@ static void test_heap(void **state)
 	give = function(module, "give");
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4 << 20), CUDA_SUCCESS);
 	assert_int_equal(taken(take, out, 40, pointers), 64);
-	/* it is there now */
+	/* the heap exists now */
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20), CUDA_ERROR_INVALID_VALUE);
 	for (unsigned int round = 0; round < 3; round++) {
 		assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);

@@ -408,7 +408,7 @@ static void test_memory_for_last(void **state)
 	wait_for_last(6, 300, 256);
 }
 
-/* As many grids as a GPU runs at once. */
+/* Runs as many grids as a GPU runs at once. */
 static void test_worker_for_last(void **state)
 {
 	(void)state;

@@ -103,7 +103,7 @@ static void test_many_waits(void **state)
 
 /* ---- more than can be queued ---- */
 
-static uint32_t batches; /* that were taken */
+static uint32_t batches; /* number of batches that were taken */
 
 static void *submit_much(void *stream_and_context)
 {

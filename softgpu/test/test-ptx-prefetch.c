@@ -66,7 +66,7 @@ static void rows(void **state)
 	(void)state;
 	assert_int_equal(count(KERNEL(ROWS(ALONG)), 32, 8, FETCHES), 4);
 	assert_int_equal(count(KERNEL(ROWS(SHIFTED)), 32, 8, FETCHES), 4);
-	/* one row: the processor sees where that leads */
+	/* a single row: the processor's own prefetcher follows it */
 	assert_int_equal(count(KERNEL(ROWS(ALONG)), 256, 1, FETCHES), 0);
 	/* the next block goes on elsewhere, or with the same */
 	assert_int_equal(count(KERNEL(ROWS(SHIFTED)), 64, 4, FETCHES), 0);

@@ -205,7 +205,7 @@ static void formats(void **state)
 	}
 }
 
-/* The most that the tests may add to peak memory. The address sanitizer keeps freed memory. */
+/* Limit for what the tests may add to peak memory. The address sanitizer keeps freed memory. */
 #ifdef __SANITIZE_ADDRESS__
 #define MOST_KIB (64 << 10)
 #else

@@ -272,7 +272,7 @@ static void values(void **state)
 {
 	static const struct {
 		const char *text;
-		uint64_t times; /* so often the second parameter, and the first */
+		uint64_t times; /* the expected distance is the first parameter plus `times` times the second */
 	} all[] = {
 		{"mad.lo.u64 %l5, %l2, 3, %l4;\n", 3},
 		{"mad.lo.u64 %l5, %l2, %l3, %l4;\n", 5},

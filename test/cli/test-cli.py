@@ -299,7 +299,7 @@ def installed():
                            check=False)
         check(r.returncode == 0, f"meson install: {r.returncode}\n{r.stdout}{r.stderr}")
         program, = pathlib.Path(top).glob("**/bin/vcuda")
-        steady = root / "test/local/steady"  # it opens the libcuda.so.1 that it is given
+        steady = root / "test/local/steady"  # opens the libcuda.so.1 of its environment
         r = subprocess.run([program, "run", *BACKEND, "--", "env", "VCUDA_VERBOSE=1", steady, "0"], capture_output=True, text=True,
                            check=False)
         check(r.returncode == 0 and "transport local, back end cpu" in r.stderr, f"status {r.returncode}\n{r.stdout}{r.stderr}")

@@ -11,7 +11,7 @@
 #include "send-file.h"
 
 #define BYTES (4u << 20)
-#define SMALL 4096u /* one that shares its pages */
+#define SMALL 4096u /* bytes of an allocation that shares its pages */
 
 /* From the parent to the child, who answers with a byte. */
 struct message {
@@ -89,7 +89,7 @@ static void import(int parent)
 	OK(cuCtxSynchronize());
 	say(parent);
 	hear(parent);
-	/* it lives as long as anybody maps it */
+	/* the memory lives while a process maps it */
 	expect(p, 9);
 	OK(cuMemUnmap(p, BYTES));
 	OK(cuMemAddressFree(p, BYTES));
@@ -292,7 +292,7 @@ static void child(int parent)
 	OK(cuIpcOpenEventHandle(&event, m.event));
 	GIVES(cuIpcCloseMemHandle(other), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
-	/* one process does not give on what another gave it */
+	/* a process does not export memory that it has imported */
 	GIVES(cuIpcGetMemHandle(&invented, p), CUDA_ERROR_INVALID_VALUE);
 	expect(p, 1);
 	/* the parent's work comes first: it waits until told, with its event recorded behind */

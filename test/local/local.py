@@ -469,7 +469,7 @@ def own_worker():
         r, text = lend_on(env, "{}")
         check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
         check("VCUDA_SOCKET names this daemon" in text, text)
-        # one that is to lend its host's GPU on, and finds no host
+        # a vcudad that is to lend its host's GPU on, and finds no host
         r, text = lend_on(env, "/nowhere", "--backend", "cuda")
         check(r.returncode != 0 and "it is virtio-cuda's own, which needs /dev/vcuda, or a socket that VCUDA_SOCKET names" in text, text)
 

@@ -298,7 +298,7 @@ static void pairs(unsigned int count, size_t bytes)
 	printf("%.2f us\n", least);
 }
 
-/* As many streams as keep the guest's library from waiting itself: it lets no stream have much. */
+/* Enough streams that the guest's library throttles none: it limits the queued work of a stream. */
 #define STREAMS 512
 
 /*

@@ -308,7 +308,7 @@ class OwnerCase(Case):
 
     def be_owner(self, end, prepare):
         client = vmm.Client(self.daemon)
-        self.kept = client  # as long as the process
+        self.kept = client  # kept open as long as the process lives
         socket.send_fds(end, [b'client'], [client.socket.fileno()])
         worker, = struct.unpack('<I', end.recv(4))
         prepare()

@@ -37,7 +37,7 @@ struct libcuda_completion {
 };
 
 struct libcuda_context {
-	struct call_context calls;   /* its id is NULL: a primary context that is not active, or a destroyed one */
+	struct call_context calls;   /* id NULL: an inactive primary context, or a destroyed context */
 	_Atomic int error;           /* CUresult that ended it (a kernel's fault): every later call gives it */
 	_Atomic uint64_t generation; /* changes when the context's objects are gone (reset, destroyed) */
 	CUdevice device;

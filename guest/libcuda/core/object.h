@@ -35,7 +35,7 @@ struct libcuda_object {
 		*context;   /* where it was made; NULL for libraries, kernels and pools, which belong to none */
 	uint64_t parent;    /* id of the module or library it was looked up in, 0: none */
 	uint64_t number;    /* of a stream or event: unique in this process, for cuStreamGetId and tools. Else 0 */
-	unsigned int flags; /* as it was made with */
+	unsigned int flags; /* the flags of its creation */
 	int priority;
 	CUdevice device;             /* of a pool */
 	void *data;                  /* what the room of this kind keeps with the record, or NULL */

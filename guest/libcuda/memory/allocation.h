@@ -62,7 +62,7 @@ unsigned int libcuda_allocation_types_at(uint64_t address);
 struct libcuda_mapping {
 	uint64_t start, bytes;
 	bool is_host;                            /* of host memory */
-	CUdevice device;                         /* that has the memory; 0: the host has it */
+	CUdevice device;                         /* the device with the memory; 0: host memory */
 	CUmemAccess_flags cpu;                   /* the access of this process */
 	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags */
 	bool is_ending; /* of host memory: no device has it any more; its pages are still to be released */

@@ -46,7 +46,7 @@ struct libcuda_advice {
 struct libcuda_range {
 	uint64_t start, bytes; /* as the application asked for it */
 	enum libcuda_range_kind kind;
-	unsigned int flags;                /* as it was allocated or registered with */
+	unsigned int flags;                /* the flags of the allocation or registration */
 	uint64_t mapping, mapping_bytes;   /* on the host: the pages around it that the worker maps */
 	enum client_mapping_release pages; /* what these are */
 	struct libcuda_context *context;

@@ -28,7 +28,7 @@ struct CUlinkState_st {
 	size_t linked_bytes;
 	struct libcuda_jit jit; /* copies */
 	void **answers;         /* the program's values: what it asks to be told goes there */
-	float ms;               /* that the linker took so far */
+	float ms;               /* time of the linker so far */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

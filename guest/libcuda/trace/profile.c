@@ -75,7 +75,7 @@ static struct {
 	uint64_t told;        /* pieces of work */
 	uint64_t told_losses; /* to the sink */
 	unsigned int last_rounds;
-	bool is_lost; /* it did not answer the last time */
+	bool is_lost; /* the worker did not answer the last time */
 } worker;
 
 /* ---- notes ---- */

@@ -13,7 +13,7 @@
 #include "module/function.h"
 #include "trace/trace.h"
 
-/* The most characters of a string. */
+/* Largest number of characters that are shown of a string. */
 #define SHOWN 48
 
 #define PAGE 4096u

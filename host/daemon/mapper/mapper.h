@@ -20,7 +20,7 @@ struct daemon_mapper {
 	int socket, listener; /* -1: none */
 	FILE *maps;           /* the worker's address space, NULL: not come yet */
 	bool made;            /* the worker has or had one */
-	bool runs;            /* it may touch the worker's memory */
+	bool runs;            /* the mapper may touch the worker's memory */
 	bool idle;            /* each mmap() that was allowed has returned */
 	bool (*may_map)(struct daemon_mapper *mapper, const struct daemon_grant *wanted);
 	/*

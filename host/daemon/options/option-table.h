@@ -43,10 +43,10 @@ struct daemon_option {
 /* All options. The last entry has no name (NULL). */
 extern const struct daemon_option daemon_option_table[];
 
-/* NULL: there is none. */
+/* NULL: no option has this name. */
 const struct daemon_option *daemon_option_find(const char *name);
 
-/* The option for configuration files whose name is most like `name`; NULL: none is alike. */
+/* The option for configuration files with the name most similar to `name`; NULL: no name is similar. */
 const struct daemon_option *daemon_option_nearest(const char *name);
 
 /* option-type.c */

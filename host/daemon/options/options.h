@@ -46,7 +46,7 @@ struct daemon_options {
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* whose context they have, -1: none */
 	const char *cpus_list;       /* `cpus` as it was given; NULL: it was not */
-	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
+	cpu_set_t cpus;              /* processors of the workers; empty: all that vcudad may use */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	unsigned int keep_detached;  /* seconds that the session of a checkpointed process outlives the process */

@@ -48,8 +48,8 @@ static struct {
 	char folder[PATH_MAX];
 	char aside[PATH_MAX]; /* of the group in which vcudad is itself; empty: that in which it was started */
 	uint64_t quota, guest;
-	uint64_t limit;       /* that the kernel knows */
-	uint64_t kills, hits; /* that are accounted for */
+	uint64_t limit;       /* the limit that the kernel has */
+	uint64_t kills, hits; /* events that vcudad has handled */
 } memory = {.quota = DAEMON_HOST_MEMORY_NO_LIMIT, .limit = DAEMON_HOST_MEMORY_NO_LIMIT};
 
 static uint64_t count(const struct counter *counter)

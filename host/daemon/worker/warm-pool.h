@@ -21,9 +21,9 @@ struct daemon_warm_pool {
 	const struct daemon_options *options;
 	struct vcuda_list spares;
 	unsigned int count;  /* of processes, those that are being killed included */
-	unsigned int wanted; /* of them; 0 from close on */
+	unsigned int wanted; /* target for `count`; 0 after close */
 	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
-	bool told;           /* of that */
+	bool told;           /* the log has the reason of `pause` */
 	struct daemon_timer timer;
 };
 

@@ -19,7 +19,7 @@
 #include "session/ledger.h"
 #include "session/session.h"
 
-/* The most host memory that the graphs of one guest process may take together, as counted here. */
+/* Limit for the host memory of all graphs of one guest process, as counted here. */
 #define MOST_BYTES (1ull << 30)
 #define EDGE_BYTES 16
 

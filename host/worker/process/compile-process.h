@@ -21,7 +21,7 @@ struct worker_compile_answer {
 
 /* SIGXCPU says that the time was over. */
 enum {
-	WORKER_COMPILE_IDLE = 0, /* it took no order, and is not needed for now */
+	WORKER_COMPILE_IDLE = 0, /* took no order, and is not needed now */
 	WORKER_COMPILE_BAD = 1,
 	WORKER_COMPILE_NO_MEMORY = 3,
 };

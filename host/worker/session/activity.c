@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No call of the driver that may wait is made with the lock held: an event is recorded by the thread whose command it
- * is for, in between.
+ * The lock is not held during calls of the driver that may wait. A thread releases the lock to record the event of its
+ * own command.
  */
 #include "session/activity.h"
 
@@ -50,7 +50,7 @@ struct row {
 
 enum work_state {
 	WORK_FREE,
-	WORK_BEGUN, /* its command runs */
+	WORK_BEGUN, /* the worker runs its command */
 	WORK_GIVEN, /* to the device */
 	WORK_KNOWN, /* the row is complete, and the events are given back */
 };

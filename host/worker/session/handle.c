@@ -16,7 +16,7 @@
 #define INDEX_BITS 24
 #define MAX_HANDLES (1u << 21)
 #define CHUNK_ENTRIES 1024u
-#define KINDS 32 /* as many as there are bits for what a call accepts */
+#define KINDS 32 /* the number of bits in the set of kinds that a call accepts */
 
 #define LIVE (1ull << 23)
 #define DYING (1ull << 22) /* being destroyed: resolves no more, and its object's address may name a new object */

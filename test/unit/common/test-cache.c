@@ -158,7 +158,7 @@ static void kinds(void **state)
 	assert_non_null(other);
 	assert_null(vcuda_cache_load(other, &key, &size));
 	vcuda_cache_close(other);
-	/* it was thrown away as if damaged; what is forgotten is away, too */
+	/* the entry was discarded like a damaged one; a forgotten entry is gone, too */
 	assert_false(has(cache, 1, "contents"));
 	assert_true(store(cache, 1, "contents"));
 	vcuda_cache_forget(cache, &key);

@@ -34,9 +34,9 @@ struct fake_worker {
 	_Atomic int launches_sync, launches_async;
 	_Atomic uint32_t last_param_bytes;
 	_Atomic uint64_t last_param_sum;
-	_Atomic unsigned int reads_late; /* so many staged copies are on their way until something else comes */
+	_Atomic unsigned int reads_late; /* number of staged copies that stay in flight until another command comes */
 	_Atomic uint64_t staged, behind; /* staged copies; those that waited for the default stream */
-	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
+	_Atomic bool loses_staged;       /* staged copies are refused, and their place is not given back */
 	_Atomic uint64_t stream_fences, whole_waits; /* fences; waits for streams and contexts that came here */
 	_Atomic bool loses_fences;                   /* no stream gets to one */
 	_Atomic bool ends_fences;                    /* there are none any more when a stream gets to one */

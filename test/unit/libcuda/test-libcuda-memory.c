@@ -122,7 +122,7 @@ static void staged_on_stream(void **state)
 		assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
 		assert_memory_equal(back, host, bytes);
 	}
-	/* As much as commands hold returns at once. */
+	/* A copy whose bytes fit the commands returns at once. */
 	memset(back, 0, sizeof(back));
 	assert_int_equal(cuMemcpyHtoDAsync_v2(p, host, 65536, stream), CUDA_SUCCESS);
 	assert_int_equal(cuMemcpyDtoH_v2(back, p, 65536), CUDA_SUCCESS);

@@ -316,7 +316,7 @@ struct writer {
 	pthread_t thread;
 	volatile uint64_t *words;
 	size_t number;
-	uint64_t last[WORDS]; /* that it wrote */
+	uint64_t last[WORDS]; /* the last values that the writer stored */
 };
 
 /* An older value may be there until the part has been exchanged, however long that takes on a busy machine. */

@@ -123,7 +123,7 @@ static void in_order(void **state)
 		assert_true(run_next()); /* the copy */
 		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t - 1);
-		assert_true(run_next()); /* its event */
+		assert_true(run_next()); /* the event of the copy */
 		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t);
 		assert_true(has(t, PART));

@@ -39,7 +39,7 @@ struct context {
 
 struct event {
 	struct context *context;
-	_Atomic uint64_t behind; /* so many commands */
+	_Atomic uint64_t behind; /* number of commands before the event */
 };
 
 static CUresult set_current(CUcontext context)
