@@ -160,7 +160,7 @@ static float expect_received(int rank, size_t count, size_t i)
 
 static const struct operation {
 	const char *name;
-	bool scatters; /* what a rank receives is the smaller buffer */
+	bool scatters; /* the received buffer is the smaller one */
 	int (*begin)(struct rank *r, size_t count);
 	float (*expected)(int rank, size_t count, size_t i);
 } operations[] = {{"all_reduce", false, begin_all_reduce, expect_sum},

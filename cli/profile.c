@@ -68,7 +68,7 @@ struct event {
 /* Events of one kind and name. */
 struct group {
 	char *kind, *name;
-	double *us; /* of each */
+	double *us; /* duration of each event */
 	size_t count, room;
 	double total;
 	uint64_t bytes;

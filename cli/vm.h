@@ -52,7 +52,7 @@ struct vm_parts {
 /* Whether, and how, this machine's files can be shared read-only. */
 struct vm_share {
 	const char *sandbox; /* virtiofsd's --sandbox */
-	char refused[256];   /* what the kernel refuses, without the full stop; and what to do about it */
+	char refused[256];   /* the feature that the kernel refuses, without a full stop; and the remedy */
 	char mend[512];
 };
 
@@ -90,7 +90,7 @@ struct vm {
 	bool terminal;             /* the program has our terminal as standard input and output */
 	bool terminal_err;         /* and as standard error */
 	bool begun;                /* the program runs */
-	unsigned int terminations;         /* how often SIGTERM has come while the program ran */
+	unsigned int terminations;         /* number of SIGTERMs while the program ran */
 	pid_t processes[VM_PROCESSES];
 };
 

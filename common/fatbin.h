@@ -33,7 +33,7 @@ struct fatbin_entry {
 };
 
 struct fatbin_reader {
-	const uint8_t *at, *end; /* what is left of the container */
+	const uint8_t *at, *end; /* the rest of the container */
 	const uint8_t *limit;    /* the end of what may be read */
 };
 

@@ -76,7 +76,7 @@ struct vcuda_share_kept {
 	int fd;                                /* or -1 */
 	unsigned int device;                   /* the device with the memory */
 	uint64_t bytes;                        /* the bytes that count for this worker */
-	const struct vcuda_share_handle *pool; /* of whose memory it is, or NULL */
+	const struct vcuda_share_handle *pool; /* the pool with the memory, or NULL */
 };
 
 /*

@@ -15,7 +15,7 @@
 /* One version of one kernel. Borrowed for the call. */
 struct vcuda_compile_job {
 	int module;         /* a file with what all kernels of a module share; it is not changed */
-	const void *order;  /* what to compile of that module */
+	const void *order;  /* the parts of that module to compile */
 	size_t order_bytes; /* at most VCUDA_COMPILE_ORDER_BYTES */
 	const char *kernel; /* the kernel's name */
 	bool background;    /* leaves the processors to others */

@@ -106,7 +106,7 @@ struct vcuda_ctl_request {
 	vcuda_u64 offset;
 	vcuda_u32 uid, pid;	/* of the process, for limits and messages */
 	vcuda_u32 major, minor;	/* HELLO: control version; CREATE: protocol version of the guest library */
-	vcuda_u32 extents;	/* how many struct vcuda_extent follow, <= VCUDA_MAX_EXTENTS */
+	vcuda_u32 extents;	/* number of struct vcuda_extent that follow, <= VCUDA_MAX_EXTENTS */
 	vcuda_u32 reserved;
 };
 

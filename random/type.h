@@ -8,7 +8,7 @@
 struct rng {
 	const struct rng_type *ops;
 	vcuda_random settings; /* of the last generation that was fresh */
-	uint64_t cursor;       /* where the next generation starts: a slot, or an index of the sequence */
+	uint64_t cursor;       /* start of the next generation: a slot, or an index of the sequence */
 	void *state;
 	const uint64_t *scrambles; /* of rng_set_scrambles(); NULL: scramble.c's */
 	uint8_t ready[];           /* by chunk of lanes: 1: its state has been made from the settings */

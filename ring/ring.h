@@ -30,7 +30,7 @@
 #define VCUDA_REPLY_MAX (VCUDA_SLOT_BYTES - 64)
 
 #define VCUDA_STAGE_BLOCKS 12
-#define VCUDA_STAGE_BLOCKS_0 8 /* where a side speaks protocol minor 0 */
+#define VCUDA_STAGE_BLOCKS_0 8 /* if one side has protocol minor 0 */
 #define VCUDA_STAGE_BLOCK_BYTES (256u * 1024)
 
 #define VCUDA_RING_OFFSET 4096u

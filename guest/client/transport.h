@@ -129,9 +129,9 @@ struct client_transport_ops {
 	void (*forked)(struct client_transport *t);
 };
 
-extern const struct client_transport_ops client_transport_virtio; /* where: device path, NULL: /dev/vcuda */
+extern const struct client_transport_ops client_transport_virtio; /* argument: device path, NULL: /dev/vcuda */
 extern const struct client_transport_ops
-	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
+	client_transport_local; /* argument: socket path, NULL: $VCUDA_SOCKET or the default socket */
 
 /* The contents of a descriptor of export_descriptor(), of any process. False: it is none. */
 bool client_export_read(int fd, void *contents, size_t bytes);

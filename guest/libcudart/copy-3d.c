@@ -39,7 +39,7 @@ static cudaError_t copy_2d(void *destination, size_t to_pitch, const void *sourc
 	CUDART_TRY(sides(kind, &copy.dstMemoryType, &copy.srcMemoryType));
 	if (!width || !height)
 		return cudaSuccess;
-	/* what the pitch of a single row may be the driver says */
+	/* the driver checks the pitch of a single row */
 	if (height > 1 && (width > to_pitch || width > from_pitch))
 		return cudart_record(cudaErrorInvalidPitchValue);
 	/* Each side is named both ways; the driver reads the one that its type selects. */

@@ -209,7 +209,7 @@ struct victims {
 	struct memory_vm *best; /* the best of the VMs that may go out now; NULL: none may */
 	uint64_t now_bytes;     /* bytes of the VMs that may go out now */
 	uint64_t later_bytes;   /* bytes of the VMs that may go out later, without those that have failed to */
-	uint64_t next;          /* when one more may go; UINT64_MAX: not known */
+	uint64_t next;          /* time at which one more VM may go out; UINT64_MAX: not known */
 };
 
 static struct victims find_victims(const struct memory *memory, const struct memory_vm *wants, uint64_t now)

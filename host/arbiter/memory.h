@@ -78,7 +78,7 @@ struct memory_vm {
 	bool waits;  /* the want was not served when it came */
 	bool waited; /* the want that was granted last did not fit at once */
 	uint64_t idle_since, in_since, lease_until, held_until;
-	uint64_t out_ns, in_ns; /* how long its last ways took */
+	uint64_t out_ns, in_ns; /* durations of its last moves out and in */
 };
 
 struct memory {

@@ -40,7 +40,7 @@ struct cached_launch {
 
 static struct vcuda_backend_ops driver;
 static struct cached_launch launch_cache[CACHE_ENTRIES];
-static _Atomic unsigned int launches; /* of all, until there is a graph */
+static _Atomic unsigned int launches; /* launches of all kernels, until one has a graph */
 static _Atomic bool any_graph;
 
 static struct cached_launch *entry_of(CUcontext context, CUstream stream, CUfunction f)

@@ -19,7 +19,7 @@ struct pool {
 	uint64_t charged;
 	uint64_t live; /* bytes of its allocations */
 	bool is_exported;
-	uint64_t told; /* what the keeper knows that an exported pool costs */
+	uint64_t told; /* cost of an exported pool that the keeper was told */
 };
 
 static struct vcuda_backend_ops driver;

@@ -228,7 +228,7 @@ static CUresult mipmapped_destroy(CUmipmappedArray array)
 
 struct measure {
 	bool alone;      /* no other call of this process changes its memory */
-	bool is_own;     /* what this process has is measured, else what all have */
+	bool is_own;     /* the figures are those of this process, else of all processes */
 	uint64_t before; /* UINT64_MAX: nothing is measured */
 	struct backend_charge *charge;
 };

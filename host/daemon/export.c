@@ -7,7 +7,7 @@
 #include "keeper/keeper.h"
 
 struct request {
-	struct daemon_keeper_request keeper; /* whose `entry` is in `unused` as long as the request is not */
+	struct daemon_keeper_request keeper; /* `entry` is in `unused` while the request is free */
 	struct daemon_device *device;
 	struct daemon_owed owed;
 };

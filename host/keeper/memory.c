@@ -7,7 +7,7 @@
 #include "protocol/ipc/ledger.h"
 #include "table.h"
 
-#define BLOCK 512 /* of st_blocks */
+#define BLOCK 512 /* unit of st_blocks, bytes */
 
 struct keeper_memory {
 	struct vcuda_list in_bucket;

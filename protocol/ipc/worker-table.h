@@ -25,7 +25,7 @@ struct vcuda_worker_table_slot {
 	uint64_t group;
 	/* of each device's memory, where the back end counts it (the software GPU) */
 	_Atomic uint64_t bytes[VCUDA_CPU_DEVICES_MOST];
-	_Atomic uint32_t at_work;  /* which devices run something now, on the software GPU: protocol/cpu-devices.h */
+	_Atomic uint32_t at_work;  /* devices that run work now, on the software GPU: protocol/cpu-devices.h */
 	_Atomic uint32_t computes; /* the worker has or had a context; other members are valid while this is not 0 */
 	_Atomic uint32_t ends;     /* the guest process is gone, and its objects are being freed */
 };

@@ -51,7 +51,7 @@ struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
 	uint8_t zeros;  /* low bits known to be 0, of a number, or of an address minus the parameter */
-	uint32_t param; /* where it is among the parameters */
+	uint32_t param; /* its index among the parameters */
 };
 
 enum ptx_along_kind {
@@ -106,7 +106,7 @@ struct ptx_body {
 	bool irreducible, has_barrier, has_warp, has_waits, has_reconvergence, misses, has_signals, has_strides,
 		uses_dynamic_shared;
 	bool has_warp_loop; /* warps take turns in the full version by themselves; see ptx-warp-loop.c */
-	uint64_t *warp_loop_saved;  /* what they keep then */
+	uint64_t *warp_loop_saved;  /* registers that warps save when they take turns */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * The registers' shapes while all lanes run together, and while some wait: a register that waiting lanes may

@@ -21,7 +21,7 @@ struct ptx_instance {
 	struct ptx_symbol symbol; /* first: operands point to it; its offset is in the routine's frame */
 	struct ptx_slot slots[PTX_MAX_SLOTS];
 	unsigned slot_count;
-	struct ptx_routine *routine; /* whose frame it is in: a subroutine's are in the kernel's */
+	struct ptx_routine *routine; /* the routine whose frame has it; for a subroutine the kernel */
 	bool memory; /* accesses overlap, its address is taken or a real call passes it: it lives in local memory */
 	bool placed;
 };

@@ -376,7 +376,7 @@ static bool expand_plain(struct stack *s, const struct ptx_instr *i)
 
 		if (!local || (ops[n].kind != PTX_OP_SYMBOL && ops[n].kind != PTX_OP_MEM))
 			continue;
-		/* what is passed to a subroutine */
+		/* arguments of a subroutine */
 		if (!has_frame(((const struct ptx_instance *)v)->routine))
 			continue;
 		if (ops[n].kind == PTX_OP_MEM && ops[n].reg < 0) {

@@ -16,7 +16,7 @@
 #define SOFTGPU_WARP 32
 #define SOFTGPU_SHARED_PER_BLOCK 49152
 #define SOFTGPU_LOCAL_PER_THREAD (512u << 10)
-#define SOFTGPU_MAPPING (2u << 20) /* what a GPU maps memory in */
+#define SOFTGPU_MAPPING (2u << 20) /* granularity of mappings on a GPU */
 #define SOFTGPU_MAX_1D 131072
 #define SOFTGPU_MAX_2D_WIDTH 131072
 #define SOFTGPU_MAX_2D_HEIGHT 65536

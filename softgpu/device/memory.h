@@ -31,7 +31,7 @@ struct softgpu_range {
 	uint8_t reads, writes; /* bits of the devices whose kernels may; contexts with peer access may as well */
 	bool copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
-	uint64_t lead, taken; /* of device memory: bytes of the arena before the start, and in all */
+	uint64_t lead, taken; /* device memory: bytes of the arena before the start, and in all */
 };
 
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */

@@ -53,7 +53,7 @@ struct mapping {
 
 struct reservation {
 	uint64_t start, size;
-	uint64_t block, block_size; /* of the arena's: more, where the alignment is wide */
+	uint64_t block, block_size; /* block of the arena, larger than the memory if the alignment is wide */
 	struct mapping *mappings;
 	struct reservation *next;
 };

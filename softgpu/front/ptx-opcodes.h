@@ -153,7 +153,7 @@ enum {
 struct ptx_opcode {
 	const char *name;
 	uint32_t types;      /* mask over enum ptx_type of the first type; bit 0: none written */
-	ptx_mods mods;       /* what may be written */
+	ptx_mods mods;       /* allowed modifiers */
 	const char *operands; /* a letter each, see below */
 	uint8_t shape;
 	uint32_t flags;

@@ -355,7 +355,7 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 	if (!old && !add_function(p, symbol))
 		return false;
 	if (p->token.kind == '{') {
-		/* of several weak definitions the first counts, before others the strong one */
+		/* the first of several weak definitions counts, unless one is strong */
 		bool again = old && old->function->defined, extra = again && (linkage & PTX_LINK_WEAK);
 
 		if (again && !extra && (!old->weak || old->text == p->text))

@@ -44,10 +44,10 @@ struct ptx_parser {
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* at hand, from 1 */
 	struct ptx_dialect dialect; /* the dialect of the text */
-	uint64_t constant_bytes;  /* of its constants so far */
+	uint64_t constant_bytes;  /* bytes of the text's constants so far */
 	const char *start;        /* the begin of the text */
 	struct ptx_token closing; /* the } of the last body */
-	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* of blocks in braces */
+	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* depth and starts of blocks in braces */
 	struct ptx_symbol **label_scope, *outer_labels;
 	uint32_t label_scope_count, label_scope_room;
 };
@@ -65,7 +65,7 @@ enum ptx_constant_kind { PTX_CONST_SIGNED, PTX_CONST_UNSIGNED, PTX_CONST_REAL };
 
 struct ptx_constant {
 	enum ptx_constant_kind kind;
-	uint64_t value; /* of a floating point number the bits of an f64 */
+	uint64_t value; /* for a floating point number the bits of an f64 */
 	bool single;    /* a literal of an f32, whose bits are kept just as they are */
 	uint32_t bits;
 };

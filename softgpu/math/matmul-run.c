@@ -25,7 +25,7 @@ struct place {
 struct tile {
 	struct softgpu_product p; /* first */
 	const struct softgpu_matmul *m;
-	int64_t row, column; /* where it begins */
+	int64_t row, column; /* begin of the tile */
 	struct place c, d;
 	struct softgpu_epilogue e;
 	char *gradient; /* of the bias, or NULL */

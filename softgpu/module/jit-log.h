@@ -7,7 +7,7 @@
 #include "protocol/backend.h"
 
 struct softgpu_jit_log {
-	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */
+	void **size_of_info, **size_of_errors; /* the caller reads the sizes of the logs here, or NULL */
 	char *errors;                          /* NULL: none is asked for */
 	size_t room, captured;
 };

@@ -87,7 +87,7 @@ struct CUfunc_st {
 	int carveout;                      /* a hint, kept for the program */
 	const struct ptx_binary *prepared; /* the binary for `prepared_block` */
 	uint32_t prepared_block[3];
-	bool warned; /* of an access beside an allocation; with the lock */
+	bool warned; /* an access beside an allocation was reported; with the lock */
 };
 
 /* The function of that name, made at the first call. */

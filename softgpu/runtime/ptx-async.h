@@ -55,7 +55,7 @@ enum {
 	PTX_TENSOR_MODE_RANK = 7,
 	PTX_TENSOR_MODE_IMAGES = 8,
 	PTX_TENSOR_MODE_OFFSETS = 16,
-	PTX_TENSOR_OFFSETS = 3 /* which list */
+	PTX_TENSOR_OFFSETS = 3 /* number of the list of offsets */
 };
 
 void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *maps,

@@ -564,7 +564,7 @@ static bool run_all(const struct ptx_launch *launch, struct ptx_thread *t, uint6
 			      .end = index + count, .pack = pack_size(launch),
 			      .claims = launch->binary->waits && launch->claim};
 
-	/* what a fault left */
+	/* threads that a fault left */
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
 	while (r.next < r.end)

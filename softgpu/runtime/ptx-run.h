@@ -60,11 +60,11 @@ struct ptx_context {
 
 /* How a version of a kernel is entered and left: the head of a warp's frame, which live registers follow. */
 struct ptx_frame {
-	uint32_t entry;        /* where to go on, in the version that runs next */
+	uint32_t entry;        /* entry point in the version that runs next */
 	uint32_t live;         /* lanes that have not exited */
 	uint32_t taken, other; /* lanes that go either way after a divergent branch */
-	uint32_t thread;       /* from code that goes through the whole warps of a block by itself: where it is now */
-	uint32_t left;         /* where they take turns in it: those that have not ended */
+	uint32_t thread;       /* in code that loops over the warps of a block: the present thread */
+	uint32_t left;         /* in a loop of warps: bits of the warps that have not ended */
 };
 
 /* Instead of where a whole warp goes on: it has ended in the masked version. */

@@ -61,7 +61,7 @@ struct ptx_tensor_map {
 	bool fills_nan; /* elements outside of the tensor are NaN instead of 0 */
 	bool images; /* for im2col: dimension 0 are channels, the last one images, and those between are an image's */
 	uint8_t unused;
-	uint16_t pixels; /* of such a box, which spans box[0] channels of each */
+	uint16_t pixels; /* pixels of an im2col box, which has box[0] channels of each */
 	/* limits of base pixels: from the first pixel plus `lower` to the last one plus `upper` */
 	int16_t lower[PTX_TENSOR_RANK - 2], upper[PTX_TENSOR_RANK - 2];
 	uint8_t reserved[24];

@@ -23,7 +23,7 @@ struct ptx_warp {
 	void *tsan_fiber; /* ThreadSanitizer's name of the stack */
 	struct ptx_frame *frame;
 	uint32_t number; /* of the warp in its block */
-	bool masked;     /* which version runs */
+	bool masked;     /* the version with lane masks runs */
 	uint32_t live;                                          /* lanes that had not exited, at its last barrier */
 	uint32_t parked[PTX_BARRIERS], released[PTX_BARRIERS]; /* lanes: see ptx-barrier.c */
 	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
@@ -60,7 +60,7 @@ struct ptx_thread {
 	bool moved; /* a warp did something else than poll for the value that it waits for */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
-	void *dropped; /* where dropped accesses go: ptx-stray.c */
+	void *dropped; /* memory for dropped accesses: ptx-stray.c */
 	size_t shared_room, local_room, cache_room, frames_room, dropped_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
 	uint64_t charged;  /* bytes that ptx-memory.c has charged for it */

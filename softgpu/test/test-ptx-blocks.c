@@ -100,7 +100,7 @@ static void ends_with_fault(void **state)
 			assert_int_equal(fault.block[1], 1);
 			assert_int_equal(fault.block[2], 0);
 			expect(sizes[n], 0, 4);
-			/* what a fault left behind does no harm */
+			/* the state after a fault does no harm */
 			assert_true(run(PTX_HEAD PARAMS PLACE "st.global.u32 [%l3], %r13;\nret;\n}\n", sizes[n], 0, BLOCKS,
 					&fault));
 			expect(sizes[n], 0, BLOCKS);
@@ -311,7 +311,7 @@ static void side_ends(void **state)
 		for (unsigned b = 0; b < SIDE_BLOCKS; b++)
 			for (unsigned r = b > 3 ? 0 : 6; r <= ROUNDS; r++)
 				assert_int_equal(last_of(b, r), 0);
-		/* what was left behind does no harm */
+		/* the state after a fault does no harm */
 		assert_true(run_side(SIDE("64", "21504", ""), SIDE_BLOCKS, &fault));
 		expect_side(SIDE_BLOCKS);
 	}
@@ -527,7 +527,7 @@ static void many_threads(void **state)
 		assert_true(ran[n]);
 	}
 	assert_in_range(mappings, 1, 50000);
-	/* what they had is given back */
+	/* the memory of the blocks is given back */
 	assert_in_range(count_mappings(&bytes), 1, mappings / 4);
 	assert_true(run_side(SIDE("64", "21504", ""), 2, &(struct ptx_fault){0}));
 	assert_true(last_of(1, 4) < first_of(0, 5));

@@ -84,7 +84,7 @@ static void loops_of_one_lane(void **state)
 	assert_int_equal(count(KERNEL(LOOP("4")), 4, 1, FETCHES), 0);
 	assert_int_equal(count(KERNEL(INDEXED("1")), 4, 1, FETCHES), 0);
 	assert_int_equal(count(KERNEL(LOOP("512")), 4, 1, FETCHES), 0);
-	/* what moves differently from round to round */
+	/* addresses with different steps */
 	assert_int_equal(count(KERNEL(LOOP("16") "bra.uni $end;\n$end:\n"), 4, 1, FETCHES), 1);
 	assert_int_equal(count(KERNEL(LOOP("%l2")), 4, 1, FETCHES), 0);
 }

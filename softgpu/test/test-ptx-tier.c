@@ -96,7 +96,7 @@ static void switches_at(unsigned steps, bool has_masked)
 	assert_true(full_of(m)->quick);
 	run_large(m, steps);
 	assert_int_equal(is_quick(masked_of(m)), has_masked);
-	/* what runs for less than it takes to compile is not optimised */
+	/* code that runs for less time than its compilation takes is not optimised */
 	ptx_statistics_get(&before);
 	ptx_tier_wait();
 	ptx_statistics_get(&after);

@@ -161,7 +161,7 @@ def early_worker():
         commands, program = r.stdout.split("\n")[:2]
         check(f"--warm 1 --warm-once --warm-device {device} --ready-fd" in commands, f"{visible}: {commands}")
         check(program == (visible or ""), f"the program got {program!r}")
-    # who only asks needs no context
+    # queries need no context
     for command, made in ((["smi"], False), (["run"], True)):
         r = vcuda(*command, *BACKEND, *(["--", "sleep", "3"] if made else []), VCUDA_TIMES="1")
         check(r.returncode == 0 and "worker: back end is initialised" in r.stderr, f"{command}: {r.stderr}")

@@ -193,7 +193,7 @@ static void import_pool(int parent)
 	OK(cuMemFree_v2(p));
 	import_more(pool, &others[0], &others[1]);
 	say(parent);
-	/* what was freed there */
+	/* memory that the parent freed */
 	hear(parent);
 	if (is_software())
 		GIVES(cuMemPoolImportPointer(&p, pool, &offered), CUDA_ERROR_INVALID_VALUE);
@@ -315,7 +315,7 @@ static void child(int parent)
 	GIVES(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemcpyDtoH_v2(data, p, 4), CUDA_ERROR_INVALID_VALUE);
 	OK(cuEventDestroy_v2(event));
-	/* what is gone there cannot be opened here */
+	/* freed memory cannot be opened */
 	say(parent);
 	hear(parent);
 	GIVES(cuIpcOpenMemHandle_v2(&p, m.memory, 1), CUDA_ERROR_INVALID_VALUE);

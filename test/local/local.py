@@ -338,7 +338,7 @@ def stuck():
             check(p.wait(LIMIT) == (-signal.SIGKILL if kill else 0), f"ended with {p.returncode}")
             wait_until(lambda: not children(d.pid), "the worker outlived its process")
         check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
-    if BACKEND == "cpu":  # what a GPU's driver does with a context that never gets done, nothing says
+    if BACKEND == "cpu":  # no document says what a GPU's driver does with a context that never ends
         run_api("stuck_ends")
 
 

@@ -43,7 +43,7 @@ static struct {
 	const char *folder, *log;
 	bool deliver;
 	struct user_regs_struct saved;
-	uint64_t instruction; /* where a syscall instruction is */
+	uint64_t instruction; /* address of a syscall instruction */
 	uint64_t page;        /* of the worker's memory, for arguments */
 	uint64_t used;        /* bytes of it */
 } p;

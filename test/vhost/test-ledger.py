@@ -93,7 +93,7 @@ class Limits(Case):
             a.tell(GIVE, lie)
             a.ask(SYNC)
             self.assertEqual(self.granted(page), 100 * MIB, 'what it never had')
-        # what it says to have taken without asking is no more than it could have had
+        # a use that the worker reports without a grant counts at most up to the quota
         a.tell(NOTE, (1 << 64) - 1)
         a.tell(NOTE, 150 * MIB)
         a.ask(SYNC)

@@ -45,8 +45,8 @@ struct libcuda_context {
 	_Atomic int64_t flags; /* of a primary context, or -1: not known yet */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;                     /* of its present activation, for cuCtxGetId; 0: none yet */
-	uint64_t stream_number;              /* of its default stream */
+	uint64_t number;                     /* number of the present activation, for cuCtxGetId; 0: none yet */
+	uint64_t stream_number;              /* number of the default stream */
 	struct libcuda_fence_page fences;    /* throttle.c */
 	struct libcuda_completion completed; /* completion.c */
 	struct libcuda_context *next;

@@ -26,7 +26,7 @@ struct libcuda_conditions {
 	vcuda_graph_id id;               /* the worker's graph; NULL once its context has ended */
 	struct libcuda_condition *first; /* the newest first */
 	const void *exec;                /* the executable graph, or NULL */
-	struct libcuda_conditions *next; /* of all */
+	struct libcuda_conditions *next; /* next in the list of all */
 };
 
 void libcuda_conditions_get(struct libcuda_conditions *conditions);

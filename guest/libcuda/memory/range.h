@@ -48,10 +48,10 @@ struct libcuda_range {
 	enum libcuda_range_kind kind;
 	unsigned int flags;                /* the flags of the allocation or registration */
 	uint64_t mapping, mapping_bytes;   /* on the host: the pages around it that the worker maps */
-	enum client_mapping_release pages; /* what these are */
+	enum client_mapping_release pages; /* kind of the pages */
 	struct libcuda_context *context;
 	uint64_t owner; /* of a variable: id of its module or library; of device memory: its pool, where that is known */
-	CUdevice pool_device; /* of such a pool */
+	CUdevice pool_device; /* the device of the pool, if POOLED */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
 	struct libcuda_advice advice;

@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct texture_reference) == 124, "as in NVIDIA's headers"
 
 struct reference {
 	bool surface;
-	bool normalized_float; /* how integers are read, which is in the type of the variable */
+	bool normalized_float; /* how a texture reads integers, from the type of the variable */
 	_Atomic bool bound;
 	size_t offset;
 };

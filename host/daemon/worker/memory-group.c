@@ -20,7 +20,7 @@ struct version {
 	const char *limit, *no_limit, *used, *swap_limit;
 	struct counter {
 		const char *file, *key;
-	} kills, hits; /* of processes that the kernel has killed; of the limit */
+	} kills, hits; /* processes that the kernel has killed; hits of the limit */
 };
 
 static const struct version version_1 = {
@@ -46,7 +46,7 @@ static struct {
 	struct daemon_timer timer;     /* while a lower limit waits */
 	const struct version *version; /* NULL: there is no group */
 	char folder[PATH_MAX];
-	char aside[PATH_MAX]; /* of the group in which vcudad is itself; empty: that in which it was started */
+	char aside[PATH_MAX]; /* vcudad's own group; empty: the group in which it was started */
 	uint64_t quota, guest;
 	uint64_t limit;       /* the limit that the kernel has */
 	uint64_t kills, hits; /* events that vcudad has handled */

@@ -36,7 +36,7 @@ static struct {
 	struct daemon_timer look, retry, missed;
 	enum place place;
 	uint64_t granted;       /* by the arbiter; of a VM that is out: what it has elsewhere, as the arbiter knows */
-	uint64_t left;          /* what the VM had when it went out */
+	uint64_t left;          /* bytes of the VM when it went out */
 	uint64_t want;          /* of the WANT that has no answer yet; 0: none */
 	unsigned int cancelled; /* WANTs of 0 that have no answer yet */
 	uint64_t began, took;   /* ms: the last way out or in */

@@ -20,7 +20,7 @@ struct daemon_warm_pool {
 	struct daemon_loop *loop;
 	const struct daemon_options *options;
 	struct vcuda_list spares;
-	unsigned int count;  /* of processes, those that are being killed included */
+	unsigned int count;  /* number of processes, with those that are being killed */
 	unsigned int wanted; /* target for `count`; 0 after close */
 	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
 	bool told;           /* the log has the reason of `pause` */

@@ -34,7 +34,7 @@
 static struct {
 	struct daemon_loop *loop;
 	enum vcuda_group_way way;
-	char folder[PATH_MAX]; /* of vcudad's group, in which those of workers are */
+	char folder[PATH_MAX]; /* folder of vcudad's group, which has those of workers */
 	unsigned int made;
 	struct vcuda_list groups;
 } state;

@@ -24,7 +24,7 @@ struct access {
 	size_t bytes;
 	uint8_t flags[WORKER_MOST_DEVICES]; /* of each device: CUmemAccess_flags */
 	bool writes;                        /* the access of the registration */
-	CUdevice home;                      /* whose primary context `context` is */
+	CUdevice home;                      /* the device whose primary context `context` is */
 	CUcontext context; /* NULL: not registered until the primary context of a device with access is there again */
 	bool is_stuck;     /* cannot be unregistered before the end of its context, which may never come */
 	struct access *next;

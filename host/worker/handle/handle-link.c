@@ -32,7 +32,7 @@ struct link {
 	void *state;          /* the back end's; NULL: it has ended */
 	void *linked;         /* the back end's too; NULL: it is not complete */
 	size_t linked_bytes;
-	uint64_t bytes; /* of its parts */
+	uint64_t bytes; /* bytes of the link's parts */
 	struct worker_jit jit;
 	struct worker_jit_options options; /* with the logs of `jit` */
 };

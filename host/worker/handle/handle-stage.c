@@ -90,7 +90,7 @@ struct double_buffer {
 	struct worker_session *s;
 	const struct vcuda_args_vcudaStageTurns *a;
 	uint32_t blocks[VCUDA_STAGE_BLOCKS];
-	struct worker_stage_events set; /* of events: the device is done with the block */
+	struct worker_stage_events set; /* events after which the device is done with the block */
 	unsigned int count;
 	uint64_t pieces, issued, done;
 };

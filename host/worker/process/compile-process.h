@@ -9,7 +9,7 @@
 
 /* With the descriptor of the module's file. */
 struct worker_compile_order {
-	uint64_t seconds, memory; /* of a processor; bytes beyond what the process has without compiling */
+	uint64_t seconds, memory; /* processor time; bytes beyond the use of an idle compile process */
 	uint32_t bytes;
 	uint8_t order[VCUDA_COMPILE_ORDER_BYTES];
 };

@@ -38,7 +38,7 @@ struct activity_context {
 	CUcontext context;
 	CUstream stream;             /* for bases; NULL: there is none yet */
 	struct activity_base *bases; /* the newest one first */
-	uint64_t measured_ns;        /* when it was measured */
+	uint64_t measured_ns;        /* time of the measurement */
 	uint64_t event_ns;           /* from one event to the next one behind it; 0: not measured */
 	bool is_measuring;
 	struct activity_stamp *spare;

@@ -92,7 +92,7 @@ static __thread struct {
 	uint64_t seq, number; /* number: of the context */
 	bool is_chained;
 	CUevent begin, end;
-	uint64_t begun; /* when `begin` was recorded */
+	uint64_t begun; /* time at which `begin` was recorded */
 } running;
 
 /* Whether the guest profiles. */

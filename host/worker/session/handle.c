@@ -32,7 +32,7 @@ struct entry {
 };
 
 struct worker_handles {
-	pthread_mutex_t lock; /* of all but what worker_handle_get() and _put() read */
+	pthread_mutex_t lock; /* protects all but what worker_handle_get() and _put() read */
 	pthread_cond_t unused;
 	struct entry *_Atomic chunks[MAX_HANDLES / CHUNK_ENTRIES]; /* each stays where it is */
 	uint32_t used;

@@ -237,7 +237,7 @@ static void eviction(void **state)
 	assert_true(has(cache, 30, text));
 	assert_true(has(cache, 2, text));
 	assert_false(has(cache, 3, text));
-	/* what is larger than half of it never enters */
+	/* an entry larger than half of the cache is not stored */
 	vcuda_cache_close(cache);
 	cache = open_cache(16 << 10);
 	assert_false(store(cache, 31, text));

@@ -26,7 +26,7 @@ struct fake_worker {
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t mappings;     /* live ones */
 	_Atomic uint64_t image_bytes; /* of the last image */
-	_Atomic uint64_t image_sum;   /* of its bytes */
+	_Atomic uint64_t image_sum;   /* sum of the image's bytes */
 	_Atomic uint64_t images_staged; /* created with their first bytes */
 	_Atomic uint64_t jit_options; /* a bit for each that came, by CUjit_option */
 	_Atomic int links;            /* live ones */

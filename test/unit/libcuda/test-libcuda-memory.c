@@ -238,7 +238,7 @@ static void pinned_in_idle_context(void **state)
 		assert_true(reads_itself(p, h, sizes[i]));
 		assert_int_equal(cuMemsetD32Async(p, 0, 1, i ? ordinary : NULL), CUDA_SUCCESS);
 		assert_false(reads_itself(p, h, sizes[i]));
-		/* which waited for that */
+		/* the copy before waited for the memset */
 		assert_true(reads_itself(p, h, sizes[i]));
 		assert_int_equal(cuMemsetD32Async(p, 0, 1, apart), CUDA_SUCCESS);
 		assert_false(reads_itself(p, h, sizes[i]));

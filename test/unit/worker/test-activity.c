@@ -29,7 +29,7 @@ static struct {
 
 static unsigned int event_count;
 static uint64_t device_ns; /* added to the clock */
-static bool is_busy;       /* what is recorded has not happened */
+static bool is_busy;       /* recorded events have not happened */
 static bool has_ended;     /* events mean nothing any more */
 static uint64_t first_ns;  /* of the first event since it was 0 */
 static CUcontext current;

@@ -29,7 +29,7 @@ static struct {
 	unsigned int registrations, flags;
 	CUcontext current, home; /* `home`: the one that it is registered in */
 	void *registered;
-	CUresult registers, unregisters; /* what these calls give */
+	CUresult registers, unregisters; /* results of these calls */
 } driver;
 
 static CUcontext primary(CUdevice dev)
