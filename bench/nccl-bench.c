@@ -344,7 +344,7 @@ static void kill_all(const pid_t *pids, int count)
 			kill(pids[i], SIGKILL);
 }
 
-/* One that fails ends all: the others would wait for it. */
+/* A rank that fails ends all: the other ranks would wait for it. */
 static int run_processes(void)
 {
 	pid_t pids[RANKS] = {0}, ended;

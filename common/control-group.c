@@ -149,7 +149,7 @@ void vcuda_group_each(const char *root, const char *controller, vcuda_group_visi
 
 struct attempt {
 	const char *file; /* a file that a usable group has, writable */
-	char *folder;     /* of the own group, once a group could be made in it */
+	char *folder;     /* own group, once a group could be made in it */
 };
 
 static bool is_writable(const char *folder, const char *name)

@@ -70,7 +70,7 @@ struct vcuda_keeper_message {
 	uint32_t limit;   /* in each message of vcudad's: the most entries, and the most descriptors */
 	uint32_t has_fd;  /* 1: a descriptor comes with the message */
 	struct vcuda_share_part part;
-	uint64_t bytes; /* OFFER, RESIZE: that the worker counts for it */
+	uint64_t bytes; /* OFFER, RESIZE: bytes that count for the worker */
 	uint64_t count; /* KEPT, CANCEL */
 	uint8_t key[VCUDA_KEEPER_KEY_BYTES];
 	uint8_t tail[VCUDA_SHARE_TAIL_BYTES]; /* of the handle */

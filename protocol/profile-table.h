@@ -40,7 +40,7 @@ struct vcuda_profile_tags {
 	uint64_t external[VCUDA_PROFILE_EXTERNALS];
 };
 
-/* A call, while its thread is in it. */
+/* A call that a thread is in. */
 struct vcuda_profile_site {
 	uint32_t domain,
 		call; /* the driver's calls: as call_name() counts; the runtime's: the number of the tools' ABI */

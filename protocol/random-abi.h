@@ -44,7 +44,7 @@ enum vcuda_random_kind {
 #define VCUDA_RANDOM_DIMENSIONS 20000
 #define VCUDA_RANDOM_MOST_LAMBDA 400000
 
-/* A generator's settings and one generation of it. */
+/* The settings of a generator, and one generation. */
 typedef struct vcuda_random {
 	uint32_t type, ordering;
 	uint32_t dimensions; /* 1 of pseudo-random types */

@@ -28,7 +28,7 @@ struct client_transport {
 /* The kind of a mapping's pages, and the state of the pages after the mapping's release. */
 enum client_mapping_release {
 	CLIENT_MAPPING_REMOVE_PAGES,  /* new ones: PROT_NONE again */
-	CLIENT_MAPPING_KEEP_PAGES,    /* the application's: nothing happens to them */
+	CLIENT_MAPPING_KEEP_PAGES,    /* pages of the application: left as they are */
 	CLIENT_MAPPING_RESTORE_PAGES, /* shared ones in place of the application's private ones: private again */
 };
 

@@ -115,7 +115,7 @@ static bool launch_cached(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *para
 
 /* ---- launches ---- */
 
-/* NULL: another one has the place, or another thread is at it. */
+/* NULL: another kernel has the place, or another thread uses it. */
 static struct cached_launch *enter(CUcontext context, CUstream stream, CUfunction f)
 {
 	struct cached_launch *k = entry_of(context, stream, f);

@@ -112,7 +112,7 @@ void daemon_device_forget(struct daemon_device *device);
 void daemon_device_reply(struct daemon_device *device, const struct daemon_owed *owed,
 			 const struct vcuda_ctl_reply *reply);
 
-/* For contexts: one is gone, or lost its worker. */
+/* For the code of contexts: a context has ended, or has lost its worker. */
 void daemon_device_update(struct daemon_device *device);
 
 /* For contexts: delivers as many events as there is room for. */

@@ -306,7 +306,7 @@ bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool call
 		return false;
 	stream->refs++;
 	vcuda_list_add(&stream->busy, &busy);
-	/* An operation without units may end in here, and `op` with it. */
+	/* An operation without units may end in this call, which frees `op`. */
 	caller_runs = caller_runs && may_start(op);
 	dispatch(caller_runs ? op : NULL);
 	return caller_runs;

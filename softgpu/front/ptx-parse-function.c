@@ -230,7 +230,7 @@ bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
 	return ptx_parse_expect(p, ';');
 }
 
-/* Parameters are known in the body, too, and not after it. */
+/* Parameters are visible in the body, too, and not behind it. */
 static bool reopen_params(struct ptx_parser *p, struct ptx_function *fn)
 {
 	for (uint32_t i = 0; i < fn->ret_count + fn->param_count; i++)

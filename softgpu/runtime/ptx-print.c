@@ -33,7 +33,7 @@ struct number {
 	size_t prefix;  /* bytes: sign, 0x */
 	size_t digits;  /* bytes up to where zeroes beyond MOST_DIGITS belong */
 	size_t zeroes;  /* their number */
-	bool zero_fill; /* the flag 0 has a meaning for it */
+	bool zero_fill; /* the flag 0 applies to this conversion */
 };
 
 struct conversion {

@@ -110,7 +110,7 @@ static void find_shared(struct box *b, uint64_t address, bool write)
 	b->shared = address;
 }
 
-/* Which chunk of 16 bytes this one is in shared memory: the pattern is that of addresses. */
+/* The place of this 16-byte chunk in shared memory: the pattern follows the addresses. */
 static uint8_t *chunk(const struct box *b, uint64_t offset)
 {
 	uint64_t address = b->shared + offset, mask = ptx_tensor_span(b->map.swizzle) / CHUNK - 1;

@@ -128,7 +128,7 @@ void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t 
 	__attribute__((noreturn));
 
 /* ---- ptx-memory.c: the process's account of memory of blocks ---- */
-/* An OS thread's first one is made, and ends. */
+/* Makes the first struct ptx_thread of an OS thread, and ends it. */
 void ptx_memory_add(struct ptx_thread *t);
 void ptx_memory_remove(struct ptx_thread *t);
 /* The OS thread runs blocks from the one call to the other. In between, other threads leave its memory alone. */

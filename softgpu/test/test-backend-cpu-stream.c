@@ -261,7 +261,7 @@ static void test_threads(void **state)
 	}
 }
 
-/* Two kernels that need each other: one waits for what the other stores, from streams of two threads. */
+/* Two kernels that need each other, in streams of two threads: one waits for a word that the other one stores. */
 struct storer {
 	CUcontext context;
 	CUfunction store;

@@ -331,7 +331,7 @@ static void side_ends(void **state)
 	"$wait:\nmembar.gl;\nld.global.u32 %r11, [%l6+-4];\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 100000;\n"   \
 	"setp.eq.and.u32 %p3, %r11, 0, %p3;\n@%p3 bra $wait;\n$done:\nmembar.gl;\nst.global.u32 [%l6], %r11;\nret;\n}\n"
 
-/* As above without a fence: no program may count on it. */
+/* As above without a fence, on which programs may not rely. */
 #define LOOK_AGAIN                                                                                                     \
 	PTX_HEAD PARAMS "mov.u32 %r1, %tid.x;\nmov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmov.u32 %r7, %ntid.x;\n"   \
 	"mad.lo.u32 %r8, %r6, %r7, %r1;\nmul.wide.u32 %l5, %r8, 4;\nadd.s64 %l4, %l1, %l5;\n"                          \

@@ -342,7 +342,7 @@ static void *prepare_large(void *module)
 	return NULL;
 }
 
-/* A small kernel does not wait for a huge one that came before it, and who wants the same one waits and gets it. */
+/* A small kernel does not wait for a huge kernel that came first. A second launch of the huge one waits and gets it. */
 static void no_waiting(void **state)
 {
 	char *huge = large_kernel(40000), *small = large_kernel(10);

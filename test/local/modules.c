@@ -475,7 +475,7 @@ static void launch_bounds(void)
 
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&few, module, "few"));
-	/* Before one has been launched, and behind that. */
+	/* Before a first launch, and after it. */
 	for (int i = 0; i < 2; i++) {
 		GIVES(cuLaunchKernel(few, 1, 1, 1, 64, 3, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
 		OK(cuLaunchKernel(few, 1, 1, 1, 64, 2, 1, 0, NULL, params, NULL));

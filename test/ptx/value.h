@@ -11,7 +11,7 @@ struct value_type {
 	unsigned bits;      /* of a value */
 	unsigned reg;       /* of the register that holds it; 1: a predicate */
 	unsigned part_bits; /* of a float, or of each float in it; 0: an integer */
-	unsigned mantissa;  /* bits of it */
+	unsigned mantissa;  /* number of bits of the mantissa */
 	unsigned pool;      /* of special values */
 };
 

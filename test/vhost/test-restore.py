@@ -368,7 +368,7 @@ class GoneCase(OwnerCase):
 
 
 class Gone(GoneCase):
-    """Another one may come, on a busy machine, too."""
+    """Another process may take the session, also on a busy machine."""
     options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '60')
 
     def test_another_process_has_its_image(self):

@@ -313,7 +313,7 @@ class Exporter:
         self.waits = 0
 
     def reach(self):
-        """Until it waits, and the host has no worker of it."""
+        """Waits until the program waits, and the host has no worker of the VM."""
         self.waits += 1
         self.vm.run(f"timeout {LIMIT} sh -c 'until [ $(grep -c next? /tmp/exports.log) = {self.waits} ] || ! kill -0 {self.pid}; do usleep 20000; done'")
         wait_until(lambda: not self.vm.workers(), "a worker outlived its process")

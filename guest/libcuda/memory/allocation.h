@@ -92,7 +92,7 @@ bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
 /* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */
 bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes);
 
-/* Whether this process can read some of it. */
+/* Whether this process can read a part of the range. */
 bool libcuda_host_mappings_are_seen(uint64_t address, uint64_t bytes);
 
 #endif

@@ -44,7 +44,7 @@ struct libcuda_advice {
 };
 
 struct libcuda_range {
-	uint64_t start, bytes; /* as the application asked for it */
+	uint64_t start, bytes; /* bytes that the application asked for */
 	enum libcuda_range_kind kind;
 	unsigned int flags;                /* the flags of the allocation or registration */
 	uint64_t mapping, mapping_bytes;   /* on the host: the pages around it that the worker maps */

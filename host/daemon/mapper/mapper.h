@@ -51,7 +51,7 @@ int daemon_mapper_give(struct daemon_mapper *mapper, const int *fds, unsigned in
  */
 bool daemon_mapper_has_unmapped(const struct daemon_mapper *mapper, uint64_t address, uint64_t length);
 
-/* A mapper that has no RAM yet ends by that. */
+/* Closes vcudad's end. A mapper that has no RAM yet then ends. */
 void daemon_mapper_close(struct daemon_mapper *mapper);
 
 #endif

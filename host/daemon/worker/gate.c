@@ -526,7 +526,7 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 		/* Memory that is released stays so. */
 		gate->wanted = gate->wanted > level ? gate->wanted : level;
 	}
-	/* The first step of one may fail at once, and with it the pause. */
+	/* The first step of a gate may fail at once, and with it the pause. */
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
 		daemon_gate_step(gate);
 	daemon_gate_tell_change();

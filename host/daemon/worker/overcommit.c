@@ -319,7 +319,7 @@ static void take_refusal(const struct vcuda_arbiter_message *m)
 	if (!m->bytes)
 		state.cancelled--;
 	if (m->bytes && m->bytes == state.want) {
-		/* The worker that wanted so much may be gone, and the next one wants less. */
+		/* The worker that wanted so much may have ended, and the next one may want less. */
 		bool is_stale = m->bytes > daemon_ledger_sum() + daemon_ledger_wanted();
 
 		state.want = 0;

@@ -73,7 +73,7 @@ static bool wait_for_event(struct daemon_worker_group *group)
 {
 	if (group->events < 0)
 		group->events = daemon_group_open(group->folder, "cgroup.events", O_RDONLY);
-	/* The read comes first: an event is what came after it. */
+	/* Read first: an event is a change after the read. */
 	if (group->events < 0 || !has_word(group->events, "populated 1"))
 		return false;
 	return group->source.fd >= 0 || !daemon_source_add(state.loop, &group->source, group->events, EPOLLPRI);

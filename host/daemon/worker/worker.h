@@ -58,7 +58,7 @@ struct daemon_detach {
 	uint8_t token[VCUDA_TOKEN_BYTES];
 };
 
-/* No process has the number that the worker's guest process had, or another one has it. */
+/* The process number of the guest process is free, or belongs to another process. */
 static inline bool daemon_detach_is_ownerless(const struct daemon_detach *detach)
 {
 	return detach->flags & VCUDA_PROCESS_DETACHED && detach->owner < 0;

@@ -292,7 +292,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 	return result;
 }
 
-/* Leaves the new context not current on the worker's thread: which one is current is the guest's business. */
+/* The new context is not left current on the worker's thread: the guest decides which context is current. */
 CUresult vcuda_handle_cuCtxCreate_v2(struct worker_session *s, struct vcuda_args_cuCtxCreate_v2 *a)
 {
 	CUcontext popped;

@@ -41,7 +41,7 @@ bool worker_host_access_is_there(const struct worker_session *s)
 	       ops->cuDevicePrimaryCtxRelease_v2 && ops->cuCtxGetCurrent && ops->cuCtxSetCurrent;
 }
 
-/* The link to it; the link at the end: there is none. */
+/* The link to the entry of `p`; the link at the end of the list if there is no entry. */
 static struct access **find(const void *p)
 {
 	struct access **at;

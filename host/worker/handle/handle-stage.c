@@ -169,7 +169,7 @@ static CUresult double_buffer_run(struct double_buffer *t)
 		else
 			usleep(NAP_US);
 	}
-	/* The blocks are the next copy's as soon as this one has its answer. */
+	/* The next copy may use the blocks as soon as this copy has its answer. */
 	if (result != CUDA_SUCCESS && t->issued > t->done)
 		t->s->ops->cuStreamSynchronize(t->a->hStream);
 	return result;

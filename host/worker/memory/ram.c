@@ -56,7 +56,7 @@ void worker_ram_files(const int *fds, unsigned int count)
 
 /* ---- mapping; with the lock ---- */
 
-/* Nothing of it is touched by that. */
+/* Maps the file without touching its pages. */
 static int map(struct file *f)
 {
 	struct stat stat;

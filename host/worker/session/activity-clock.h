@@ -25,7 +25,7 @@ struct activity_base {
 	struct activity_stamp *stamp;
 	double ns;                  /* of the monotonic clock */
 	double rate;                /* ns of the host's clock for one of the device's */
-	unsigned int uses;          /* pieces of work whose time is told after it */
+	unsigned int uses;          /* number of pieces of work whose times are measured from this base */
 	struct activity_base *next; /* older ones */
 };
 

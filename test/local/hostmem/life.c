@@ -183,7 +183,7 @@ static void cancel_meanwhile(void)
 	GIVES(cuMemRelease(e.handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* No context has to do with it. */
+/* The memory belongs to no context. */
 static void end_context(void)
 {
 	CUmemGenericAllocationHandle handle = create(HOST, 1);

@@ -492,7 +492,7 @@ static void test_chain(void **state)
 	assert_int_equal(give_kernel((CUstream)32, lengths[6]), 2);
 	assert_int_equal(read_rows(NULL), 7);
 	for (unsigned int i = 0; i < 7; i++) {
-		/* The last one may have waited for the call, too. */
+		/* The last piece of work may have waited for the call, too. */
 		if (i < 6)
 			assert_near(length_of(i), lengths[i]);
 		assert_true(rows[i][VCUDA_ACTIVITY_BEGIN] >= end);

@@ -269,7 +269,7 @@ static void test_held(void **unused)
 	stop_producer();
 }
 
-/* Another one of the VM's workers may run, and this one may not. */
+/* Another worker of the VM may run, and this worker may not. */
 static void test_other_worker(void **unused)
 {
 	settle_all();
