@@ -202,9 +202,9 @@ struct ptx_launch {
 };
 
 /*
- * Memory of blocks at hand: local and shared memory, stacks, registers. All blocks of the process have `bytes` of it
+ * Memory of resident blocks: local and shared memory, stacks, registers. All blocks of the process have `bytes` of it
  * together, 256 MiB until this is called, which is before any block runs. A block waits until there is room, and a
- * launch runs fewer blocks side by side. Where more code has to be compiled for blocks at hand, their stacks may take
+ * launch runs fewer blocks side by side. Where more code has to be compiled for resident blocks, their stacks may take
  * the sum up to twice that.
  */
 void ptx_limit_memory(uint64_t bytes);

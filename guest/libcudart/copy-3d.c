@@ -104,7 +104,7 @@ static cudaError_t check_box(const struct cudaPitchedPtr *linear, const struct c
 
 /*
  * Where an array takes part, widths and positions in arrays are in its elements, and positions in linear memory are in
- * bytes all the same; else all are in bytes.
+ * bytes nevertheless; else all are in bytes.
  */
 static cudaError_t widths(cudaArray_t to, cudaArray_t from, size_t *to_x, size_t *from_x, size_t *width)
 {

@@ -140,7 +140,7 @@ struct patch {
 
 struct stack {
 	struct ptx_body *body;
-	struct ptx_routine *r; /* at hand */
+	struct ptx_routine *r; /* the present routine */
 	struct patch *patches;
 	int32_t sp, target;
 	struct ptx_gate gate; /* of subroutines */
@@ -155,7 +155,7 @@ static bool has_frame(const struct ptx_routine *r)
 	return r->symbol && !r->subroutine;
 }
 
-/* A place in the frame of the routine at hand. */
+/* A place in the frame of the present routine. */
 static struct ptx_operand own(const struct stack *s, uint64_t offset)
 {
 	return place(has_frame(s->r) ? s->sp : -1, offset);

@@ -57,7 +57,7 @@ struct softgpu_device {
 	unsigned int count;   /* of devices */
 	char name[64];
 	uint64_t memory;      /* bytes, of each device */
-	uint64_t block_memory; /* bytes that the blocks at hand may have together */
+	uint64_t block_memory; /* limit for the bytes of all resident blocks */
 	unsigned int threads; /* workers, and multiprocessors */
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
 	/* Bytes of shared memory: of a block that asks for the most, of a multiprocessor, and added to each block. */

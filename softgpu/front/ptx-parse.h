@@ -42,7 +42,7 @@ struct ptx_parser {
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
-	uint32_t text; /* at hand, from 1 */
+	uint32_t text; /* number of the present text, from 1 */
 	struct ptx_dialect dialect; /* the dialect of the text */
 	uint64_t constant_bytes;  /* bytes of the text's constants so far */
 	const char *start;        /* the begin of the text */
@@ -177,7 +177,7 @@ bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 bool ptx_parse_place(struct ptx_parser *p, uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
-/* A body, whose { is the token at hand. The scope has all that the body sees, but for the parameters. */
+/* Parses a body whose { is the present token. The scope has all that the body sees but its parameters. */
 bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);

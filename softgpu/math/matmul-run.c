@@ -160,7 +160,7 @@ static void store(const struct softgpu_product *p, int64_t row, int64_t column, 
 
 /* ---- a tile ---- */
 
-/* Numbers that rows take; all the same where there is one. */
+/* Numbers that a row takes; the same value if there is one row. */
 static void spread(const struct tile *t, const uint64_t *words, bool vector, int64_t stride, uint64_t which,
 		   float factor, void *to)
 {

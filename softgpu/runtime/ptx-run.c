@@ -137,7 +137,7 @@ static void run_warp(struct ptx_thread *t, struct ptx_warp *w)
 		w->masked = !w->masked;
 }
 
-/* All warps of a block, one after the other, from the one at hand on. The full version does as many as it can. */
+/* Runs the warps of a block one after the other, from the present one on. The full version does as many as it can. */
 static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 {
 	const struct ptx_binary *binary = t->ctx.binary;
@@ -321,7 +321,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 #define PACK_OF_ROUNDS 16
 #define PACK_BYTES (16u << 10)
 
-/* The blocks at hand of one OS thread: those of its list that are `busy`. */
+/* The resident blocks of one OS thread: those of its list that are `busy`. */
 struct residents {
 	const struct ptx_launch *launch;
 	struct ptx_fault *fault;
@@ -390,10 +390,7 @@ static bool ends_here(struct residents *r)
 	return r->next != r->begin && is_cancelled(&r->first->ctx) && !cancelled(r);
 }
 
-/*
- * The next of the call has no other block at hand: it waits for memory that blocks of other OS threads have. False: a
- * fault, or there is to be none.
- */
+/* The next block of the call waits for memory that blocks of other OS threads have. False: a fault, or no block follows. */
 static bool begin_next(struct residents *r)
 {
 	enum ptx_provided provided;

@@ -48,7 +48,7 @@ struct ptx_context {
 	uint64_t workspace; /* of a cooperative launch: %envreg2 and, its upper half, %envreg1 */
 	uint32_t smid, nsmid;
 	uint64_t gridid;
-	uint64_t more; /* blocks to run after the one at hand, if their warps never wait; such code counts them, too */
+	uint64_t more; /* blocks to run after the present one, if their warps never wait; such code counts them, too */
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;

@@ -19,7 +19,7 @@ struct box {
 	struct ptx_tensor_map map;
 	uint32_t number, thread;
 	int64_t corner[PTX_TENSOR_RANK];
-	int64_t at[PTX_TENSOR_RANK];     /* the row at hand begins, or the base pixel that makes it is */
+	int64_t at[PTX_TENSOR_RANK];     /* coordinates of the present row, or of its base pixel */
 	int64_t offset[PTX_TENSOR_RANK]; /* of the pixel that is copied from the base pixel */
 	unsigned element;                /* bytes */
 	uint64_t row, rows;              /* bytes of a row, and how many there are */

@@ -40,7 +40,7 @@ struct ptx_barrier {
 };
 
 struct ptx_thread {
-	struct ptx_thread *next; /* for another block at hand */
+	struct ptx_thread *next; /* for another resident block */
 	uint32_t number;         /* of the OS thread, in the order of their first blocks */
 	struct ptx_context ctx;
 	struct ptx_warp warps[PTX_MAX_WARPS];
@@ -50,7 +50,7 @@ struct ptx_thread {
 	uint32_t together[PTX_BARRIERS]; /* warps that wait there as a whole, with nothing of them anywhere else */
 	uint32_t arrived;                /* barriers, as bits, with an arrival in this phase */
 	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
-	ptx_code full; /* for the block at hand */
+	ptx_code full; /* for the present block */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	void *tsan_fiber;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
@@ -157,7 +157,7 @@ enum ptx_share {
  */
 enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, enum ptx_share share);
 void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
-/* A larger stack for a warp of a block at hand. */
+/* A larger stack for a warp of a resident block. */
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);
 /* Memory of `t` has been unmapped. */
 void ptx_memory_settle(struct ptx_thread *t);
@@ -168,7 +168,7 @@ bool ptx_memory_wanted(void);
 
 /* ---- ptx-barrier.c ---- */
 void ptx_barrier_reset(struct ptx_thread *t);     /* a block begins */
-void ptx_barrier_warp_done(struct ptx_thread *t); /* the warp at hand has exited */
+void ptx_barrier_warp_done(struct ptx_thread *t); /* the present warp has exited */
 void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault);
 
 #endif

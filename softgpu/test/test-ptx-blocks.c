@@ -445,7 +445,7 @@ static unsigned count_mappings(size_t *bytes)
 	return n;
 }
 
-/* The child: with memory for one block at hand. */
+/* The child, with memory for one resident block. */
 static int run_without_memory(const struct ptx_launch *l)
 {
 	struct ptx_fault fault;

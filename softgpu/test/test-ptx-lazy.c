@@ -452,7 +452,7 @@ static void linked(void **state)
 	ptx_module_destroy(m);
 }
 
-/* Kernels of one name: where texts have one each that is their own, or a weak one, there is one all the same. */
+/* Kernels of one name: if each text has a static or a weak one, the module has one. */
 static void same_name(const char *linkage1, const char *linkage2, const char *linkage3, uint32_t want)
 {
 	static const char rest[] = " .entry k(.param .u64 p_out, .param .u64 p_in)\n{\n" BEGIN

@@ -462,7 +462,7 @@ def lend_on(env, host, *options):
 
 
 def own_worker():
-    """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes all the same."""
+    """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes nevertheless."""
     if BACKEND != "cpu":  # on the software GPU
         return
     with daemon() as (_, env):

@@ -303,7 +303,7 @@ static void pairs(unsigned int count, size_t bytes)
 
 /*
  * Copies wait for a value in memory, and nothing runs: what they hold is bounded. The command that writes the value is
- * taken all the same, and all copies that were taken are made.
+ * taken nevertheless, and all copies that were taken are made.
  */
 static void queue(size_t bytes)
 {

@@ -330,7 +330,7 @@ class Faults(Beside):
             with self.rewound(), self.descriptors(more):
                 status = self.create(uid=vmm.FORKS)
                 self.verify()
-                # A live worker is ended all the same.
+                # A live worker is ended nevertheless.
                 self.assertEqual(self.request(vmm.DESTROY), 0 if not status else ERROR['ENOENT'])
                 client = Client(self.daemon)
                 client.socket.settimeout(0.2)

@@ -252,7 +252,7 @@ static const slot processor_map[8] = {
 	FUNCTION(refuse),    FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
 };
 
-/* ---- what CUPTI asks; without this it does not even say its version, which JAX wants. No tool works all the same ----
+/* ---- for CUPTI, which without this does not report its version, which JAX needs. No tool works nevertheless ----
  */
 
 static const slot tools[4] = {SIZE(tools), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse)};

@@ -190,7 +190,7 @@ static int lend(const char *group, const char *what)
 	return daemon_group_write(group, "cgroup.subtree_control", what);
 }
 
-/* Leaves the group in which vcudad was started. Where that has other processes, it lends nothing all the same. */
+/* Leaves the group in which vcudad was started. A group with other processes still lends nothing. */
 static int step_aside(const char *group)
 {
 	int status = daemon_own_group_make(group, DAEMON_OWN_GROUP_ASIDE, memory.aside);

@@ -220,7 +220,7 @@ CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps,
 	k->nodes[k->node_count] = (struct worker_graph_node){.home = k->at};
 	p->node = &k->nodes[k->node_count].node;
 	result = make(p, arguments);
-	/* One whose attribute was refused is there all the same. */
+	/* A node whose attribute was refused exists nevertheless. */
 	k->node_count += *p->node != NULL;
 	return result;
 }

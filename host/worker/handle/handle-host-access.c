@@ -2,7 +2,7 @@
 /*
  * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of
  * cuMemCreate(). Such memory is of no context, but the driver registers memory in one. So it is the primary context of
- * a device that has access, which stays as long as the registration. It ends all the same with the guest's last release
+ * a device that has access, which stays as long as the registration. It ends nevertheless with the guest's last release
  * and with a reset: then the registration moves to the primary context of another device that has access, or waits for
  * the return of one.
  */
@@ -263,7 +263,7 @@ static void move(struct worker_session *s, struct access *a, CUdevice but)
 }
 
 /*
- * In a context after a kernel's fault each call gives the fault's error. Such a context has to end all the same, and
+ * In a context after a kernel's fault each call gives the fault's error. Such a context has to end nevertheless, and
  * takes its registrations with it; where another reference keeps it, the registration and its pages stay.
  */
 void worker_host_access_close(struct worker_session *s, int dev)

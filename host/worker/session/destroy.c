@@ -112,7 +112,7 @@ static void destroy_in_context(struct deferred *d)
 		s->ops->cuCtxSetCurrent(NULL);
 }
 
-/* The guest has had its answer: an object that the back end keeps has no id any more all the same. */
+/* The guest has had its answer: an object that the back end keeps has no id any more nevertheless. */
 static void *run(void *argument)
 {
 	struct deferred *d = argument;

@@ -95,7 +95,7 @@ static void keep_busy(void)
 	count(has.busy, 3000);
 }
 
-/* Where processors only read, the device's writes are over all the same when the call returns. */
+/* Where processors only read, the device's writes are complete nevertheless when the call returns. */
 static void into_readable(void)
 {
 	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,

@@ -264,7 +264,7 @@ static void test_first_launch(void **state)
 	assert_true(rows[0][VCUDA_ACTIVITY_END] >= rows[0][VCUDA_ACTIVITY_BEGIN]);
 }
 
-/* The device's clock runs away from the host's: the times are the host's all the same. */
+/* The device's clock drifts from the host's: the times are still the host's. */
 static void test_drift(void **state)
 {
 	for (int i = 0; i < 50; i++) {
