@@ -51,7 +51,7 @@ struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
 	uint8_t zeros;  /* low bits known to be 0, of a number, or of an address minus the parameter */
-	uint32_t param; /* its index among the parameters */
+	uint32_t param; /* index of the parameter */
 };
 
 enum ptx_along_kind {
@@ -101,7 +101,7 @@ struct ptx_body {
 	uint8_t *called;        /* per function of the module: enum ptx_called, of calls by name */
 	uint32_t *subroutine;   /* per function: which routine it is then */
 	bool has_calls;            /* of routines */
-	uint32_t subroutine_count; /* of these */
+	uint32_t subroutine_count; /* number of functions that run as subroutines */
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_reconvergence, misses, has_signals, has_strides,
 		uses_dynamic_shared;

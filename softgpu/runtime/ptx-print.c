@@ -32,7 +32,7 @@ struct number {
 	size_t length;
 	size_t prefix;  /* bytes: sign, 0x */
 	size_t digits;  /* bytes up to where zeroes beyond MOST_DIGITS belong */
-	size_t zeroes;  /* their number */
+	size_t zeroes;  /* number of these zeroes */
 	bool zero_fill; /* the flag 0 applies to this conversion */
 };
 

@@ -124,7 +124,7 @@ class Limits(Case):
         for kill in (lambda: os.kill(a.pid, signal.SIGKILL), lambda: self.clients[0][0].close()):
             self.assertEqual(a.ask(TAKE, 150 * MIB), 150 * MIB)
             self.assertEqual(b.ask(TAKE, 150 * MIB), 0)
-            # its memory counts until it is reaped, whether or not it speaks
+            # the worker's memory counts until it is reaped, whether or not it speaks
             a.close()
             b.ask(SYNC)
             self.assertEqual(self.granted(page), 150 * MIB)

@@ -25,7 +25,7 @@ struct account {
 	struct vcuda_list entry;
 	uint64_t number;
 	const struct daemon_ledger_row *row; /* NULL: its grants have ended */
-	uint64_t granted[VCUDA_LEDGER_GPUS]; /* those: the keeper has not yet said what descriptors hold of them */
+	uint64_t granted[VCUDA_LEDGER_GPUS]; /* the ended grants; the keeper has to name the part of descriptors */
 	struct daemon_keeper_message ended;
 };
 

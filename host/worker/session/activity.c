@@ -20,7 +20,7 @@
 #define MOST_WORK 32768u
 #define MOST_CONTEXTS 16
 
-/* So many pieces of work are looked at for one answer, and so many while the lock is held. */
+/* Limits for the pieces of work that are looked at for one answer, and while the lock is held. */
 #define MOST_LOOKS 1024u
 #define LOOKS_AT_ONCE 32u
 
