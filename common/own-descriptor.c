@@ -33,7 +33,7 @@ static int mark(void)
 	return 34 + (int)(((uintptr_t)&guard >> 12) % 30);
 }
 
-/* Where the search for a free number begins. */
+/* The first number that is tried. */
 static int high(void)
 {
 	struct rlimit limit;

@@ -17,11 +17,11 @@ struct rng {
 struct rng_type {
 	size_t state_bytes;
 	unsigned int chunks;
-	/* Fills in `units` and the type's own. False: no memory. */
+	/* Fills in `units` and the members of the type. False: no memory. */
 	bool (*begin)(struct rng_job *job);
 	void (*run)(struct rng_job *job, uint64_t unit);
 	void (*end)(struct rng_job *job);
-	/* Where a generator of these settings starts. */
+	/* The start position of a generator with these settings. */
 	uint64_t (*start)(const struct rng *rng);
 	/* For types whose lanes give numbers in turn (lanes.c), else NULL. */
 	const struct rng_lanes *lanes;

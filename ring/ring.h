@@ -127,7 +127,7 @@ static inline void *vcuda_shm_stage(void *shm, uint32_t block)
 	return (char *)shm + VCUDA_STAGE_OFFSET + (size_t)block * VCUDA_STAGE_BLOCK_BYTES;
 }
 
-/* How many blocks both sides use, given the other side's protocol minor; the area then has the bytes for them. */
+/* The number of blocks that both sides use with the other side's protocol minor; the area has the bytes for them. */
 static inline uint32_t vcuda_shm_blocks(uint32_t minor)
 {
 	return minor ? VCUDA_STAGE_BLOCKS : VCUDA_STAGE_BLOCKS_0;
@@ -188,7 +188,7 @@ void vcuda_consumer_init(struct vcuda_consumer *c, void *shm);
  */
 int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 
-/* How many bytes the producers have published that were not taken, as far as their index makes sense. */
+/* The number of bytes that producers have published and the consumer has not taken, if their index is valid. */
 uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c);
 
 /* Before sleeping: returns true if the consumer may sleep now (flag set, ring still empty), false if there is work. */

@@ -27,7 +27,7 @@ enum ptx_status {
 	PTX_UNRESOLVED,		/* an .extern symbol has no definition */
 };
 
-/* Why something was refused, for the log: the line in the PTX text (1-based, 0 if none) and a sentence. */
+/* The reason of a refusal, for the log: the line in the PTX text (1-based, 0 if none) and a sentence. */
 struct ptx_error {
 	unsigned line;
 	char text[240];

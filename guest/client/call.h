@@ -34,7 +34,7 @@ struct call_context {
 	uint64_t drained_seq, idle_seq; /* under the ring lock, see client_call_drained() */
 };
 
-/* Where a command is in the ring: its number, and the position of its end, which only grows. */
+/* The place of a command in the ring: its number, and the position of its end, which only grows. */
 struct call_receipt {
 	uint64_t seq, position;
 };
@@ -144,7 +144,7 @@ void client_call_attach(void *shm);
  */
 void client_call_profile(uint32_t set, uint32_t clear);
 
-/* How many places of its stream's queue a piece of device work takes: more while the worker measures it. */
+/* The number of places that a piece of device work takes in its stream's queue: more while the worker measures it. */
 unsigned int client_call_places(void);
 
 /*

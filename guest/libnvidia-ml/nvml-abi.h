@@ -64,7 +64,7 @@ enum { NVML_MEMORY_ERROR_TYPE_COUNT = 2, NVML_ECC_COUNTER_TYPE_COUNT = 2, NVML_M
 #define NVML_NVLINK_MAX_LINKS 36
 #define NVML_NVLINK_CAP_COUNT 6
 
-/* How far two devices are from each other. */
+/* The distance of two devices. */
 enum nvml_topology {
 	NVML_TOPOLOGY_INTERNAL = 0, /* on one board */
 	NVML_TOPOLOGY_SINGLE = 10,  /* below one PCIe switch */

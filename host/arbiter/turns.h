@@ -88,7 +88,7 @@ void turns_remove(struct turns *turns, struct turns_vm *vm, uint64_t now);
 void turns_set_active(struct turns *turns, struct turns_vm *vm, bool active, uint64_t now);
 void turns_drained(struct turns *turns, struct turns_vm *vm, uint32_t turn, uint64_t now);
 
-/* How many VMs have work on the device that did not end with their turns. */
+/* The number of VMs with work on the device that did not end with their turns. */
 unsigned int turns_overdue(const struct turns *turns);
 
 /* Acts on all that is due. Returns the latest time of the next call; UINT64_MAX: not before another call. */

@@ -30,7 +30,7 @@ const struct sandbox_calls sandbox_allowed[] = {
 	       S(nanosleep), S(clock_nanosleep), S(clock_gettime), S(clock_getres), S(gettimeofday), S(getcpu),
 	       S(restart_syscall)),
 	 CALLS_EACH},
-	/* How many processors there are. */
+	/* The number of processors. */
 	{CALLS(S(sched_getaffinity), S(sched_get_priority_max), S(sched_get_priority_min)), CALLS_EACH},
 	/* Signals, with which the software GPU catches stray accesses of kernels. */
 	{CALLS(S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack)), CALLS_EACH},

@@ -46,7 +46,7 @@ enum ptx_origin_kind {
 	PTX_ORIGIN_ANYTHING,
 };
 
-/* Which parameter an address comes from; see ptx-provenance.c. */
+/* The parameter that an address comes from; see ptx-provenance.c. */
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
@@ -60,7 +60,7 @@ enum ptx_along_kind {
 	PTX_ALONG_ANYTHING,
 };
 
-/* By how much a register changes from a block to the next one along x; see ptx-prefetch.c. */
+/* The change of a register from a block to the next one along x; see ptx-prefetch.c. */
 struct ptx_along {
 	uint8_t kind;
 	int64_t by;

@@ -523,7 +523,7 @@ static bool rebuild(struct stack *s, bool calls)
 	return ptx_append_leaves(body) && (!calls || emit_return_hub(s));
 }
 
-/* How much stack the calls of a kernel need: all that can be on it at once, if that is known. */
+/* The stack that the calls of a kernel need: the largest sum on it at once, if that is known. */
 static uint64_t stack_bytes(const struct ptx_body *body)
 {
 	uint64_t bytes = ALIGN;

@@ -21,7 +21,7 @@ struct buffer {
 	uint32_t below; /* FILL_INTS, FILL_ROWS */
 };
 
-/* How outputs are compared; a sum is over all elements whose index is the same modulo `fold`. */
+/* Comparison of outputs; a sum is over all elements whose index is the same modulo `fold`. */
 enum result { RESULT_INTS, RESULT_FLOATS, RESULT_INT_SUMS, RESULT_FLOAT_SUMS };
 
 struct bench_case {

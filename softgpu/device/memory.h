@@ -49,7 +49,7 @@ const struct softgpu_range *softgpu_range_before(uint64_t address);
  */
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 
-/* How many of the bytes from `address` on, of `bytes` at most, spans() allows to read. */
+/* The number of bytes from `address` on, at most `bytes`, that spans() allows to read. */
 uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes);
 
 /*

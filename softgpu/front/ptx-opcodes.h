@@ -36,7 +36,7 @@ enum ptx_family {
 		PTX_FAMILY_COUNT
 };
 
-/* Which one of its family an instruction is. */
+/* The variant of an instruction in its family. */
 enum ptx_variant {
 	OP_ADD = 1,
 	OP_SUB,
@@ -91,7 +91,7 @@ enum ptx_mbarrier_operation {
 	PTX_MBARRIER_ARRIVE_COPIES, /* cp.async.mbarrier.arrive */
 };
 
-/* How the shape of a result follows from the shapes of the sources; see ptx-shape.c. */
+/* The rule for the shape of a result from the shapes of the sources; see ptx-shape.c. */
 enum ptx_shape_rule {
 	PTX_SHAPE_NONE, /* no result */
 	PTX_SHAPE_PURE, /* uniform if all sources are, else varying */

@@ -82,7 +82,7 @@ struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *tab
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t scope_start);
 /* Makes a symbol known until its scope is closed. */
 bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol);
-/* How a declaration at module scope is marked. */
+/* Marks of a declaration at module scope. */
 enum {
 	PTX_LINK_EXTERN = 1 << 0,
 	PTX_LINK_VISIBLE = 1 << 1,
@@ -160,7 +160,7 @@ bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned ty
 /* ---- ptx-parse-call.c ---- */
 /* The rest of the call `i`, which is the function's last instruction. */
 bool ptx_parse_call(struct ptx_parser *p, struct ptx_instr *i);
-/* Where a body begins: registers for the parameters that are declared as such. */
+/* Opens a body: makes registers for the parameters that are declared as such. */
 bool ptx_parse_open_function(struct ptx_parser *p);
 /* Stores the results that registers hold, before the return `i` (the last instruction), or at the end of the body. */
 bool ptx_parse_return(struct ptx_parser *p, struct ptx_instr *i);

@@ -6,7 +6,7 @@
 #include "front/ptx-key.h"
 #include "runtime/ptx-run.h"
 
-/* Where the time went, in ms. */
+/* Times of the steps, in ms. */
 struct ptx_times {
 	double parse, analysis, lowering, passes, emission, link;
 	double cpu; /* of the thread that compiled */

@@ -72,7 +72,7 @@ void softgpu_module_put(struct CUmod_st *module);
 /* A variable's place. Either result may be NULL. */
 CUresult softgpu_module_global(struct CUmod_st *module, const char *name, CUdeviceptr *address, size_t *bytes);
 
-/* How many bytes of .const the module has. */
+/* The number of bytes of .const in the module. */
 size_t softgpu_module_constants(const struct CUmod_st *module);
 
 struct CUfunc_st {
@@ -96,7 +96,7 @@ CUresult softgpu_module_function(struct CUmod_st *module, const char *name, stru
 /* The function that a handle names in this context; a kernel of a library counts as its function there. */
 CUresult softgpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
 
-/* How many blocks of so many threads are on a multiprocessor at once. */
+/* The number of blocks of that many threads that run on a multiprocessor at once. */
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int threads, size_t dynamic);
 
 struct CUkern_st {

@@ -336,7 +336,7 @@ struct residents {
 	bool exhausted; /* no block is left to claim */
 };
 
-/* Where one more block can run. NULL: there is no memory. */
+/* A place for one more block. NULL: no memory. */
 static struct ptx_thread *find_idle(struct residents *r)
 {
 	struct ptx_thread *t = r->first;

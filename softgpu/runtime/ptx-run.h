@@ -58,7 +58,7 @@ struct ptx_context {
 	uint32_t first_thread; /* of the warp that runs now */
 };
 
-/* How a version of a kernel is entered and left: the head of a warp's frame, which live registers follow. */
+/* Entry and exit of a version of a kernel: the head of a warp's frame, which live registers follow. */
 struct ptx_frame {
 	uint32_t entry;        /* entry point in the version that runs next */
 	uint32_t live;         /* lanes that have not exited */

@@ -144,7 +144,7 @@ enum ptx_provided {
 	PTX_TOO_MUCH,
 };
 
-/* How much of the limit blocks may have together for one more to begin. */
+/* The part of the limit that blocks may have together for one more block to begin. */
 enum ptx_share {
 	PTX_HALF,  /* beside other blocks of its OS thread: the rest is for launches that these may wait for */
 	PTX_WHOLE, /* for the only block of an OS thread */

@@ -33,7 +33,7 @@
 
 static char folder[] = "/tmp/test-ptx-ahead-XXXXXX";
 
-/* How often the code of a block of x * y threads has `what`. */
+/* The number of occurrences of `what` in the code of a block of x * y threads. */
 static unsigned int count(const char *text, uint32_t x, uint32_t y, const char *what)
 {
 	static char code[1 << 20];

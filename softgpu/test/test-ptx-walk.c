@@ -67,7 +67,7 @@ static bool expect(const struct walk *w, uint32_t *want, struct ptx_fault *fault
 
 /* ---- the kernel ---- */
 
-/* How the pointer %l5 moves on: %s is the step. */
+/* The steps of the pointer %l5: %s is the step. */
 static const char *const moves[] = {
 	"add.s64 %%l5, %%l5, %s;\n",
 	"mov.u64 %%l7, %%l5;\nadd.s64 %%l5, %%l7, %s;\n",

@@ -21,7 +21,7 @@ const struct value_type *value_type(const char *name);
 /* The input of tuple `n` at operand `position`: special values and random ones, always the same. */
 uint64_t value_input(const struct value_type *type, unsigned position, unsigned n);
 
-/* How far a result may be from the recorded one. */
+/* Largest allowed distance of a result from the recorded one. */
 struct value_bound {
 	double relative, absolute; /* the larger counts; both 0: exact */
 };

@@ -28,7 +28,7 @@ struct libcuda_fence_page {
 	_Atomic unsigned int waits;   /* the first few */
 };
 
-/* How far waits have come, as positions in the ring (completion.h). */
+/* The progress of waits, as positions in the ring (completion.h). */
 struct libcuda_completion {
 	_Atomic uint64_t all;            /* all work that was issued before this is done */
 	_Atomic uint64_t blocking;       /* all such work that the default stream depends on is done */

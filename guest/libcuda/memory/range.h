@@ -84,7 +84,7 @@ bool libcuda_range_remove_next(struct libcuda_context *context, uint64_t owner, 
 
 /* ---- the operands of copies and memsets ---- */
 
-/* Where the application says that an operand is. */
+/* The location of an operand according to the application. */
 enum libcuda_side { LIBCUDA_SIDE_DEVICE, LIBCUDA_SIDE_HOST, LIBCUDA_SIDE_ANY };
 
 enum libcuda_memory_kind {

@@ -246,7 +246,7 @@ static const slot *tools_context(void)
 	return table;
 }
 
-/* Which processors stand together: cuBLASLt crashes where the table is missing, and does without where it refuses. */
+/* Groups of processors: cuBLASLt crashes if the table is missing, and does without if it refuses. */
 static const slot processor_map[8] = {
 	SIZE(processor_map), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
 	FUNCTION(refuse),    FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),

@@ -18,7 +18,7 @@
 
 struct daemon_option;
 
-/* How the text of a value becomes a member of struct daemon_options, and back. */
+/* Converts the text of a value to a member of struct daemon_options, and back. */
 struct daemon_option_type {
 	/* `value` stays the caller's and must live as long as `options`. False: `advice` says which values are
 	 * possible. */

@@ -60,7 +60,7 @@ uint64_t daemon_gate_memory(const struct daemon_gate *gate)
 	return daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
 }
 
-/* How long a release or a restore may take. All workers of the VM move at once, by one disk or bus. */
+/* Limit for a release or a restore. All workers of the VM move at once, by one disk or bus. */
 static uint64_t move_ms(void)
 {
 	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_ledger_sum() / MOVE_BYTES_PER_MS : MOVE_MS;

@@ -7,7 +7,7 @@
 #include "worker/gates.h"
 #include "worker/worker.h"
 
-/* How long the work of a VM that must go out may take to end. */
+/* Time for the work of a VM that must go out to end. */
 #define DRAIN_MS 2000
 
 /* How often the workers' work is looked at, and after how many looks without work the VM rests. */

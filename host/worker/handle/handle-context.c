@@ -50,10 +50,10 @@ static uint64_t id_of(struct worker_session *s, void *context)
 
 /* ---- commands that are in a context which ends ---- */
 
-/* How long the end of a primary context waits for the commands in the context. */
+/* Time that the end of a primary context waits for the commands in the context. */
 #define CLOSE_SECONDS 30
 
-/* How often the guest has retained each device's context since its last reset. */
+/* Counts of the guest's retains of each device's context since its last reset. */
 static _Atomic unsigned int retained[WORKER_MOST_DEVICES];
 
 static void count_retain(CUdevice dev, CUresult result)

@@ -23,7 +23,7 @@
 #define MOST_BYTES (1ull << 30)
 #define EDGE_BYTES 16
 
-/* How far back it is looked whether something is named already. */
+/* Number of earlier names that are searched for a name. */
 #define NAMES_BACK 256
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -82,7 +82,7 @@ CUresult vcuda_handle_vcudaStageIn(struct worker_session *s, struct vcuda_args_v
 
 /* ---- large copies: struct vcuda_handover ---- */
 
-/* How long to look without pause for what the guest or the device does next, and how long to sleep then. */
+/* Number of looks without a pause for the next step of the guest or the device, and the length of a pause then. */
 #define LOOKS 2000
 #define NAP_US 50
 

@@ -30,7 +30,7 @@
  */
 #define CLOCK_FACTOR 10
 
-/* How often a wait for a process looks at the clock, and whether the result is still needed. */
+/* Interval at which a wait for a process checks the clock, and whether the result is still needed. */
 #define LOOK_NS 100000000ull
 
 /* The spawner's only descriptor, beside the standard ones. */

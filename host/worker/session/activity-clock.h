@@ -42,7 +42,7 @@ struct activity_context {
 	uint64_t event_ns;           /* from one event to the next one behind it; 0: not measured */
 	bool is_measuring;
 	struct activity_stamp *spare;
-	/* When the last work of a stream has ended, as told. */
+	/* The end of the last work of a stream, as reported. */
 	struct {
 		CUstream stream;
 		uint64_t seq, end; /* seq: of its command, 0: none */

@@ -16,7 +16,7 @@
 /* Without a question for so long the thread ends. */
 #define KEPT_NS 5000000000ull
 
-/* How often a device was seen at work. */
+/* Counts of samples in which a device was at work. */
 struct seen {
 	uint32_t kernels, all;
 };

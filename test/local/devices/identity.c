@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device is which. */
+/* The identity of each device. */
 #include "devices.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the other end is. */
+/* The location of the other end. */
 enum end { DEVICE, PAGEABLE, PINNED, SAME };
 
 enum how { TYPED, ANY, TYPED_LATER, ANY_LATER };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the memory lives, and beside what. */
+/* The lifetime of the memory, and memory beside it. */
 #include "hostmem.h"
 
 #include <dirent.h>

@@ -59,7 +59,7 @@ void fake_lose(CUresult error);
 /* The area that both share. */
 struct vcuda_shm *fake_shm(void);
 
-/* How many commands a call sends, which succeeds. All that were sent before it were taken. */
+/* The number of commands of a call that succeeds. All commands before it were taken. */
 uint64_t fake_commands_of(CUresult (*call)(void));
 
 /* The worker's device memory at a device address. */

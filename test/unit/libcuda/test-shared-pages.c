@@ -86,7 +86,7 @@ static int covers(const void *words, size_t bytes, const struct client_file_id *
 	return is;
 }
 
-/* How many mappings of the file the process has. */
+/* The number of mappings of the file in the process. */
 static int mappings_of(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

@@ -37,7 +37,7 @@ static CUevent endless, last_recorded; /* endless: does not happen */
 static bool refuses_records;           /* the context has failed */
 static unsigned int records;           /* so far, for work */
 
-/* Where the times of bases are measured, at any time. */
+/* The stream in which bases are measured, at any time. */
 #define BASE_STREAM ((CUstream)8)
 
 /*
