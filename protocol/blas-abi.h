@@ -122,7 +122,7 @@ enum {
 	VCUDA_BLAS_TYPED = 2,    /* a word behind it is its type */
 	VCUDA_BLAS_POINTERS = 4, /* an array of addresses */
 	VCUDA_BLAS_STRIDED = 8,  /* a word behind it is the stride */
-	VCUDA_BLAS_EACH = 16,    /* several matrices follow one another in memory */
+	VCUDA_BLAS_EACH = 16,    /* the elements of each product of a batch follow those of the last one */
 	VCUDA_BLAS_OPTIONAL = 32 /* or NULL */
 };
 

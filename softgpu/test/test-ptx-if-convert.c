@@ -227,7 +227,7 @@ static void wide_indices(void **state)
 	check(HEAD32(SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN TIMES("%a", "5") WIDE("0x7fffffb8") "$join:\n"),
 	      w_wrapped_both);
 	check(HEAD32(SKIP_ODD TIMES("%a", "3") JOIN TIMES("%a", "5") WIDE("0x7fffffd8") "$join:\n"), w_wrapped_high);
-	/* an instruction that only converted ones need is converted, too */
+	/* a value that only the other side needs is kept, too */
 	check(HEAD32("mul.lo.u32 %r4, %a, 5;\n" SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN "mov.u32 %x, %r4;\n"
 												  "$join:\n"),
 	      w_wrapped);

@@ -23,7 +23,7 @@ struct daemon_warm_pool {
 	unsigned int count;  /* number of processes, with those that are being killed */
 	unsigned int wanted; /* target for `count`; 0 after close */
 	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
-	bool told;           /* the log has the reason of `pause` */
+	bool told;           /* the log has a line about this failure */
 	struct daemon_timer timer;
 };
 
