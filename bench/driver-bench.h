@@ -6,7 +6,7 @@
 #include "driver.h"
 
 struct settings {
-	double case_us;    /* how long a case is repeated */
+	double case_us;    /* time for which a case is repeated */
 	size_t max_bytes;  /* of a copy */
 	int burst;         /* launches and other short calls at a time */
 	int large_kernels; /* of the large module */

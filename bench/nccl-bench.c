@@ -161,7 +161,7 @@ static float expect_received(int rank, size_t count, size_t i)
 
 static const struct operation {
 	const char *name;
-	bool scatters; /* what a rank receives is the smaller buffer */
+	bool scatters; /* the received buffer is the smaller one */
 	int (*begin)(struct rank *r, size_t count);
 	float (*expected)(int rank, size_t count, size_t i);
 } operations[] = {{"all_reduce", false, begin_all_reduce, expect_sum},
@@ -350,7 +350,7 @@ static void kill_all(const pid_t *pids, int count)
 			kill(pids[i], SIGKILL);
 }
 
-/* One that fails ends all: the others would wait for it. */
+/* A rank that fails ends all: the other ranks would wait for it. */
 static int run_processes(void)
 {
 	pid_t pids[RANKS] = {0}, ended;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes doc/reference/performance.md from bench/performance.md.in and the results in bench/results.
+"""Writes doc/reference/performance.md and its pictures from bench/performance.md.in and the results in bench/results.
 
 usage: performance.py [--check] [--root DIRECTORY]
 
@@ -14,6 +14,11 @@ would be written. The template is Markdown with lines of these forms:
         mean=TITLE       a last row with the geometric mean of the ratios
     {{grid FILE GROUP PATTERN [sides=...]}}    the medians of the cases whose names PATTERN matches wholly:
                                                its groups `row` and `column` are the titles
+    {{bars PICTURE FILE names=PATTERN title=TITLE}}
+                                               a picture: the ratio of each of these cases, in doc/images
+    {{curves PICTURE FILE PATTERN title=TITLE}}
+                                               a picture: ratios by size. The groups `line` and `size` of PATTERN are
+                                               the name of a curve and the place on it
     {{results}}                                a table of all results
 """
 import argparse
@@ -26,11 +31,13 @@ import statistics
 import sys
 import textwrap
 
+import pictures
 import schema
 
 PAGE, TEMPLATE, RESULTS = "doc/reference/performance.md", "bench/performance.md.in", "bench/results"
+IMAGES = "doc/images"
 DIRECTIVE = re.compile(r"\{\{(\w+)\s*(.*)\}\}")
-OPTION = re.compile(r"(names|sides|mean)=")
+OPTION = re.compile(r"(names|sides|mean|title)=")
 COLUMNS = 100
 
 
@@ -172,6 +179,60 @@ def run(results, name):
     return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
+class Picture(str):
+    """The SVG of a picture, with its name."""
+
+    def __new__(cls, name, text):
+        picture = super().__new__(cls, text)
+        picture.name = f"performance-{name}.svg"
+        return picture
+
+
+def caption(machine):
+    known = {key: value for key, value in machine.items() if value is not None}
+    return ", ".join(filter(None, [device(known), f"driver {known['driver']}" if "driver" in known else None,
+                                   f"transport {known['transport']}" if "transport" in known else None, known["date"][:10]]))
+
+
+def shown(name, title, text, result):
+    """The lines of the page for a picture, and the picture."""
+    picture = Picture(name, text)
+    return [f"![{title}: {caption(result['machine'])}](../images/{picture.name})", picture]
+
+
+def compared(result, name, pattern):
+    """The cases of the pattern that have a median on both sides."""
+    if len(result["sides"]) != 2:
+        raise Mistake(f"{name} has not two sides")
+    cases = [case for case in chosen(result, name, "*", pattern, None)[0] if schema.ratio(case, *result["sides"])]
+    if not cases:
+        raise Mistake(f"{name} has no such case with two medians")
+    return cases
+
+
+def bars(results, name, picture, names, title):
+    result = results[name]
+    first, last = result["sides"]
+    rows = []
+    for case in compared(result, name, names):
+        medians = " → ".join(number(schema.figure(case[side], "median")) for side in (first, last))
+        rows.append((case["name"], f"{medians} {unit(case['unit'])}", ratio_of(case, [first, last], first), *schema.ratio_spread(case, first, last)))
+    return shown(picture, title, pictures.bars(title, caption(result["machine"]), rows), result)
+
+
+def curves(results, name, picture, pattern, title):
+    result = results[name]
+    first, last = result["sides"]
+    cases = [(re.fullmatch(pattern, case["name"]), case) for case in compared(result, name, pattern)]
+    sizes = list(dict.fromkeys(found["size"] for found, _ in cases))
+    lines = {}
+    for found, case in cases:
+        point = (sizes.index(found["size"]), ratio_of(case, [first, last], first), *schema.ratio_spread(case, first, last))
+        lines.setdefault(found["line"], []).append(point)
+    text = pictures.curves(title, caption(result["machine"]), [(line, sorted(points)) for line, points in lines.items()], sizes)
+    return shown(picture, title, text, result)
+
+
 def index(results):
     return markdown(["result", "benchmark", "device", "date", "cases"],
                     [[f"[{name}](../../{RESULTS}/{name})", result["benchmark"], device(result["machine"]), result["machine"]["date"][:10],
@@ -193,9 +254,11 @@ def expand(results, line):
     words = words_of(found[2])
     options = dict(word.split("=", 1) for word in words if OPTION.match(word))
     arguments = [word for word in words if not OPTION.match(word)]
-    make = {"run": run, "table": table, "grid": grid, "results": index}.get(found[1])
+    make = {"run": run, "table": table, "grid": grid, "bars": bars, "curves": curves, "results": index}.get(found[1])
     if not make:
         raise Mistake(f"there is no '{found[1]}'")
+    if make in (bars, curves):
+        arguments[:2] = reversed(arguments[:2])
     if arguments and arguments[0] not in results:
         raise Mistake(f"there is no result {arguments[0]}")
     try:
@@ -204,14 +267,27 @@ def expand(results, line):
         raise Mistake(why) from None
 
 
-def page(root, results):
+def written(root, results):
+    """{path: text} of the page and its pictures."""
     lines = []
     for line_number, line in enumerate((root / TEMPLATE).read_text(encoding="utf-8").splitlines(), 1):
         try:
             lines += expand(results, line)
         except Mistake as why:
             raise Mistake(f"{TEMPLATE}:{line_number}: {why}") from None
-    return "\n".join(lines) + "\n"
+    files = {f"{IMAGES}/{picture.name}": str(picture) for picture in lines if isinstance(picture, Picture)}
+    return {PAGE: "\n".join(line for line in lines if not isinstance(line, Picture)) + "\n", **files}
+
+
+def stale(root, files):
+    """Paths that are not as they would be written, each with the reason."""
+    for path, text in files.items():
+        old = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
+        if old != text:
+            yield f"{path} is not what bench/performance.py writes: run it, and edit {TEMPLATE} or {RESULTS}\n{difference(old, text)}"
+    for file in sorted((root / IMAGES).glob("performance-*.svg")):
+        if f"{IMAGES}/{file.name}" not in files:
+            yield f"{IMAGES}/{file.name} is on no page: remove it"
 
 
 def difference(old, new):
@@ -232,17 +308,17 @@ def main():
         print("\n".join(wrong))
         return 1
     try:
-        text = page(given.root, results)
+        files = written(given.root, results)
     except Mistake as why:
         print(why)
         return 1
-    file = given.root / PAGE
-    old = file.read_text(encoding="utf-8") if file.exists() else ""
-    if given.check and text != old:
-        print(f"{PAGE} is not what bench/performance.py writes: run it, and edit {TEMPLATE} or {RESULTS}\n{difference(old, text)}")
-        return 1
-    if not given.check:
-        file.write_text(text, encoding="utf-8")
+    if given.check:
+        found = list(stale(given.root, files))
+        print("\n".join(found), end="\n" if found else "")
+        return 1 if found else 0
+    for path, text in files.items():
+        (given.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (given.root / path).write_text(text, encoding="utf-8")
     return 0
 
 

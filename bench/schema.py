@@ -83,6 +83,15 @@ def ratio(case, first, last):
     return medians[1] / medians[0] if better(case) == "more" else medians[0] / medians[1]
 
 
+def ratio_spread(case, first, last):
+    """The lowest and the highest ratio of one sample of each side; None where a side has no spread."""
+    ends = [[figure(case.get(side, {}), end) for end in ("min", "max")] for side in (first, last)]
+    if not all(value and value > 0 for pair in ends for value in pair):
+        return None, None
+    (first_min, first_max), (last_min, last_max) = ends
+    return (last_min / first_max, last_max / first_min) if better(case) == "more" else (first_min / last_max, first_max / last_min)
+
+
 def case_mistakes(what, case, sides):
     more = {**CASE_MORE, **{side: dict for side in sides}}
     found = list(members(what, case, CASE, more))

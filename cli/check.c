@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* So many are printed; all are counted. */
+/* Faults beyond this number are counted, and not printed. */
 #define MOST_PRINTED 100
 #define END_MS 5000
 

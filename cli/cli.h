@@ -21,7 +21,7 @@
  * overrides. */
 struct cli_paths {
 	char self[PATH_MAX];      /* this program, without a symbolic link; "": not known */
-	char directory[PATH_MAX]; /* of it, or "." */
+	char directory[PATH_MAX]; /* the folder of `self`, or "." */
 	char guest_lib[PATH_MAX]; /* VCUDA_GUEST_LIB: libcuda.so.1 and libcudart of the guest */
 	char daemon[PATH_MAX];    /* VCUDA_DAEMON */
 	char worker[PATH_MAX];

@@ -36,7 +36,7 @@ struct control_exports {
 };
 
 struct control_daemon {
-	char path[108]; /* of its control socket */
+	char path[108]; /* path of the daemon's control socket */
 	char name[64], version[32], vm[16];
 	char vhost_socket[128], local_socket[128]; /* "": none */
 	unsigned int pid;

@@ -275,7 +275,7 @@ static void check_limits(void)
 		doctor_say(FOUND, "RLIMIT_MEMLOCK", NULL, "unlimited");
 }
 
-/* How vcudad ends processes that a worker started: host/daemon/worker/worker-group.h. */
+/* Checks the way in which vcudad ends processes of a worker: host/daemon/worker/worker-group.h. */
 static void check_groups(void)
 {
 	char folder[PATH_MAX];

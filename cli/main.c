@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	/* A program that `vcuda run` starts has the same descriptors as without it. */
 	vcuda_descriptors_standard(false);
 	cli_paths_find(&paths);
-	/* By that name containers find the command (describe/cdi.c). */
+	/* Containers have the command under this name (describe/cdi.c). */
 	if (is_named(argv[0], "nvidia-smi"))
 		return cli_smi(&paths, argc, argv);
 	if (!strcmp(command, "run"))

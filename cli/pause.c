@@ -150,7 +150,7 @@ static bool request(const struct target *target, const char *what, const char *m
 	return answer;
 }
 
-/* Why a process is not what it was to be. The words are those of vcudad's status. */
+/* Prints the reason why a process is not in the wanted state, in the words of vcudad's status. */
 static void report(const struct control_process *process, const char *wish)
 {
 	static const struct {

@@ -22,7 +22,7 @@ static bool replace_end(int fd, off_t at, const char *text)
 	return !ftruncate(fd, at) && pwrite(fd, text, strlen(text), at) == (ssize_t)strlen(text);
 }
 
-/* Where the last whole event of the file ends, without its comma; 0: there is none. `size`: of the file. */
+/* The end of the last whole event of the file, without its comma; 0: no event. `size`: of the file. */
 static off_t end_of_events(int fd, off_t size)
 {
 	char text[65536];
@@ -68,7 +68,7 @@ struct event {
 /* Events of one kind and name. */
 struct group {
 	char *kind, *name;
-	double *us; /* of each */
+	double *us; /* duration of each event */
 	size_t count, room;
 	double total;
 	uint64_t bytes;

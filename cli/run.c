@@ -18,13 +18,13 @@ struct run {
 	const char *backend; /* NULL: not asked for */
 	const char *sandbox; /* the same */
 	char **program;      /* ends with NULL */
-	char trace[PATH_MAX]; /* what VCUDA_TRACE is to be: a file, or "1" for standard error; empty: not asked for */
+	char trace[PATH_MAX]; /* value for VCUDA_TRACE: a file, or "1" for standard error; empty: not asked for */
 	char stats[PATH_MAX]; /* the same, for VCUDA_STATS */
 	char profile[PATH_MAX]; /* a file, for VCUDA_PROFILE; empty: not asked for */
 	bool check;           /* all accesses of kernels, on the software GPU */
-	char file[PATH_MAX]; /* what program[0] is */
+	char file[PATH_MAX]; /* the file that program[0] names */
 	char socket[300];
-	sigset_t signals; /* that we wait for; blocked */
+	sigset_t signals; /* the signals that sigwaitinfo() takes; blocked */
 	sigset_t before;
 };
 

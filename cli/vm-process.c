@@ -170,7 +170,7 @@ bool vm_start_daemon(struct vm *vm)
 		"--warm-device",
 		device,
 		"--cache",
-		"run", /* its socket has another name each time */
+		"run", /* the name would differ each time, as the socket's does */
 		NULL,
 		NULL,
 		NULL,

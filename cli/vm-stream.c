@@ -24,7 +24,7 @@ static void stream_write(struct vm_stream *stream, size_t length)
 	stream->held -= length;
 }
 
-/* How many bytes at the end of the buffer may be the beginning of the end tag. */
+/* The number of bytes at the end of the buffer that may begin the end tag. */
 static size_t stream_doubtful(const struct vm_stream *stream)
 {
 	size_t length = strlen(stream->end_tag) - 1;

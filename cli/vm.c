@@ -332,7 +332,7 @@ static int run(struct vm *vm, int signals)
 		if (vm->guest_ports[i] >= 0)
 			close(vm->guest_ports[i]);
 	status = follow(vm, signals);
-	/* QEMU first: it aborts when a back end goes before it. */
+	/* QEMU ends first: it aborts if a back end ends before it. */
 	vm_stop(vm, VM_QEMU, 2000);
 	vm_stop(vm, VM_DAEMON, 3000);
 	if (status > 0 && status < 128 && status != VM_FAILED && device && !vm->options->verbose)

@@ -24,7 +24,7 @@
 #define VM_END_TAG 33
 #define VM_DIRECTORY 64
 #define VM_NAME 64
-/* The status of a run that did not get as far as the program; as env(1) and docker(1) do. */
+/* Exit status if the program was not started, as of env(1) and docker(1). */
 #define VM_FAILED 125
 #define VM_WRITABLE_MAX 4 /* folders of this machine that the VM may write to */
 
@@ -52,7 +52,7 @@ struct vm_parts {
 /* Whether, and how, this machine's files can be shared read-only. */
 struct vm_share {
 	const char *sandbox; /* virtiofsd's --sandbox */
-	char refused[256];   /* what the kernel refuses, without the full stop; and what to do about it */
+	char refused[256];   /* the feature that the kernel refuses, without a full stop; and the remedy */
 	char mend[512];
 };
 
@@ -90,7 +90,7 @@ struct vm {
 	bool terminal;             /* the program has our terminal as standard input and output */
 	bool terminal_err;         /* and as standard error */
 	bool begun;                /* the program runs */
-	unsigned int terminations;         /* how often SIGTERM has come while the program ran */
+	unsigned int terminations;         /* number of SIGTERMs while the program ran */
 	pid_t processes[VM_PROCESSES];
 };
 

@@ -28,7 +28,7 @@
 #define YOUNG_SECONDS 3600
 /* A file takes an inode and a name beside its blocks. */
 #define FILE_BYTES 1024
-/* The most files, of any size: a larger folder is slow, and the inodes of a file system are limited. */
+/* Largest number of files: a larger folder is slow, and the inodes of a file system are limited. */
 #define MOST_FILES 16384
 /* The folder is measured again after so many stores, since other processes store too. */
 #define MEASURE_STORES 64

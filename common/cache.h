@@ -22,7 +22,7 @@ struct vcuda_cache_key {
 
 /* The kind of the entries. The caller keeps the structure as long as the cache is open. */
 struct vcuda_cache_kind {
-	char magic[VCUDA_CACHE_MAGIC_BYTES]; /* how every entry begins */
+	char magic[VCUDA_CACHE_MAGIC_BYTES]; /* the first bytes of each entry */
 	/* SHA-256, from any library that the caller links. */
 	void (*digest)(const void *data, size_t size, uint8_t digest[VCUDA_CACHE_DIGEST_BYTES]);
 	/* Called at most once while the cache is open, when an entry cannot be written; NULL: no warning. */

@@ -148,8 +148,8 @@ void vcuda_group_each(const char *root, const char *controller, vcuda_group_visi
 /* ---- which way works ---- */
 
 struct attempt {
-	const char *file; /* that a group must have, writable */
-	char *folder;     /* of the own group, once a group could be made in it */
+	const char *file; /* a file that a usable group has, writable */
+	char *folder;     /* own group, once a group could be made in it */
 };
 
 static bool is_writable(const char *folder, const char *name)

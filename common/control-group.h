@@ -19,7 +19,7 @@ typedef bool vcuda_group_visit(void *argument, const char *folder, size_t top);
  */
 void vcuda_group_each(const char *root, const char *controller, vcuda_group_visit *visit, void *argument);
 
-/* How all processes in a group are ended. */
+/* The ways to end all processes in a group. */
 enum vcuda_group_way {
 	VCUDA_GROUP_V2,   /* cgroup.kill (Linux 5.14) */
 	VCUDA_GROUP_V1,   /* the freezer of version 1 */

@@ -33,11 +33,11 @@ struct fatbin_entry {
 };
 
 struct fatbin_reader {
-	const uint8_t *at, *end; /* what is left of the container */
+	const uint8_t *at, *end; /* the rest of the container */
 	const uint8_t *limit;    /* the end of what may be read */
 };
 
-/* How many bytes the container at `image` has, by its header: 0 if it is none. Reads 16 bytes. */
+/* The number of bytes of the container at `image`, by its header; 0: no container. Reads 16 bytes. */
 size_t fatbin_size(const void *image);
 
 /* Starts to read the container at `image`, of which `bytes` may be read. 0 or -EINVAL. */

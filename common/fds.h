@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* The most descriptors of one message. */
+/* Largest number of descriptors in one message. */
 #define VCUDA_FDS_MOST 64
 
 /* The descriptors of a message. They are the receiver's to close, and close on exec. */

@@ -33,7 +33,7 @@ static int mark(void)
 	return 34 + (int)(((uintptr_t)&guard >> 12) % 30);
 }
 
-/* Where the search for a free number begins. */
+/* The first number that is tried. */
 static int high(void)
 {
 	struct rlimit limit;
@@ -108,7 +108,7 @@ void vcuda_own_descriptor_say(const struct vcuda_own_descriptor *own)
 
 /* ---- the numbers 0, 1 and 2 ---- */
 
-/* Nothing can be read from such a descriptor, nor written to it. */
+/* A descriptor that can be neither read nor written. */
 static int open_nothing(void)
 {
 	return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -33,7 +33,7 @@ bool vcuda_own_descriptor_is_there(const struct vcuda_own_descriptor *own);
 /* Closes it unless the number is another file's now. Async-signal-safe. */
 void vcuda_own_descriptor_close(struct vcuda_own_descriptor *own);
 
-/* Says once a process that this one is not there. */
+/* Logs, once a process, that the library's descriptor was closed. */
 void vcuda_own_descriptor_say(const struct vcuda_own_descriptor *own);
 
 /*

@@ -65,12 +65,12 @@ struct vcuda_keeper_message {
 	uint32_t type;    /* enum vcuda_keeper_type; a reply repeats it */
 	int32_t status;   /* reply: 0 or -errno. -ENOENT: no such entry; -EDQUOT: the limit is reached */
 	uint32_t kind;    /* enum vcuda_share_kind */
-	uint32_t device;  /* that has the memory, below VCUDA_LEDGER_GPUS */
+	uint32_t device;  /* the device with the memory, below VCUDA_LEDGER_GPUS */
 	uint64_t account; /* between a worker and the keeper: a number that the reply repeats */
 	uint32_t limit;   /* in each message of vcudad's: the most entries, and the most descriptors */
 	uint32_t has_fd;  /* 1: a descriptor comes with the message */
 	struct vcuda_share_part part;
-	uint64_t bytes; /* OFFER, RESIZE: that the worker counts for it */
+	uint64_t bytes; /* OFFER, RESIZE: bytes that count for the worker */
 	uint64_t count; /* KEPT, CANCEL */
 	uint8_t key[VCUDA_KEEPER_KEY_BYTES];
 	uint8_t tail[VCUDA_SHARE_TAIL_BYTES]; /* of the handle */

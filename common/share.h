@@ -74,9 +74,9 @@ struct vcuda_share_kept {
 	struct vcuda_share_part part;          /* of a file of ours; 0 bytes: there is none */
 	const void *note;                      /* or NULL */
 	int fd;                                /* or -1 */
-	unsigned int device;                   /* that has the memory */
-	uint64_t bytes;                        /* that this worker counts for it */
-	const struct vcuda_share_handle *pool; /* of whose memory it is, or NULL */
+	unsigned int device;                   /* the device with the memory */
+	uint64_t bytes;                        /* the bytes that count for this worker */
+	const struct vcuda_share_handle *pool; /* the pool with the memory, or NULL */
 };
 
 /*

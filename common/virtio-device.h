@@ -6,7 +6,7 @@
 enum vcuda_virtio_device {
 	VCUDA_VIRTIO_NONE,      /* no such device, or no sysfs, as in some containers */
 	VCUDA_VIRTIO_NO_DRIVER, /* the module virtio_cuda is not loaded */
-	VCUDA_VIRTIO_DRIVER,    /* it is loaded; without /dev/vcuda it has refused the device */
+	VCUDA_VIRTIO_DRIVER,    /* the module is loaded; without /dev/vcuda it has refused the device */
 };
 
 enum vcuda_virtio_device vcuda_virtio_device(void);

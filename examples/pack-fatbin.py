@@ -12,7 +12,7 @@ import sys
 CONTAINER_MAGIC = 0xBA55ED50
 KIND_PTX = 1
 ENTRY_HEADER = 80
-OPTIONS = 64  # where the header names the options for the compiler: {offset, length}
+OPTIONS = 64  # offset of the compiler's options in the header: {offset, length}
 FLAG_64BIT, FLAG_LINUX = 0x1, 0x10
 
 

@@ -22,7 +22,7 @@
 /* Function 0: makes ready what the calls need and gives the version of the host's library. */
 #define VCUDA_BLAS_OPEN 0
 
-/* The most words of a result in the host's memory. */
+/* Largest number of words of a result in host memory. */
 #define VCUDA_BLAS_VALUE_WORDS 2
 
 /* Types of elements: cudaDataType's numbers. */
@@ -56,7 +56,7 @@ enum vcuda_blas_operand_kind { VCUDA_BLAS_SCALAR, VCUDA_BLAS_MEMORY, VCUDA_BLAS_
 struct vcuda_blas_operand {
 	uint64_t address;  /* of the words of a scalar or result, of which only these matter: kind, type, word, elements
 			    */
-	uint64_t elements; /* that the call spans, from the lowest one; 0: none */
+	uint64_t elements; /* the span of the call's elements, from the lowest address; 0: none */
 	uint64_t total;    /* elements of all operands that follow one another in strides; else `elements` */
 	int64_t rows, columns; /* a vector: its length and 1 */
 	int64_t step;          /* the leading dimension, or the increment */
@@ -122,7 +122,7 @@ enum {
 	VCUDA_BLAS_TYPED = 2,    /* a word behind it is its type */
 	VCUDA_BLAS_POINTERS = 4, /* an array of addresses */
 	VCUDA_BLAS_STRIDED = 8,  /* a word behind it is the stride */
-	VCUDA_BLAS_EACH = 16,    /* one behind the other */
+	VCUDA_BLAS_EACH = 16,    /* the elements of each product of a batch follow those of the last one */
 	VCUDA_BLAS_OPTIONAL = 32 /* or NULL */
 };
 

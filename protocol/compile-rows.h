@@ -11,7 +11,7 @@
 
 enum vcuda_compile_word {
 	VCUDA_COMPILE_COMPILED,  /* versions */
-	VCUDA_COMPILE_OPTIMISED, /* of these, not quick code */
+	VCUDA_COMPILE_OPTIMISED, /* compiled versions that are no quick code */
 	VCUDA_COMPILE_LOADED,    /* versions, from the cache */
 	VCUDA_COMPILE_INSTRUCTIONS,
 	VCUDA_COMPILE_BYTES,      /* of machine code, as object files */

@@ -15,9 +15,9 @@
 /* One version of one kernel. Borrowed for the call. */
 struct vcuda_compile_job {
 	int module;         /* a file with what all kernels of a module share; it is not changed */
-	const void *order;  /* what to compile of that module */
+	const void *order;  /* the parts of that module to compile */
 	size_t order_bytes; /* at most VCUDA_COMPILE_ORDER_BYTES */
-	const char *kernel; /* its name */
+	const char *kernel; /* the kernel's name */
 	bool background;    /* leaves the processors to others */
 	const bool
 		*unwanted; /* atomic; becomes true when nothing needs the result any more; NULL: the program waits for it */
@@ -25,7 +25,7 @@ struct vcuda_compile_job {
 
 /* A version of a kernel that can run now. Times in ns. */
 struct vcuda_compiled {
-	const char *kernel; /* its name, borrowed */
+	const char *kernel; /* the kernel's name, borrowed */
 	bool loaded;        /* from the cache: nothing was compiled, and only `wall_ns` and `link_ns` are said */
 	bool quick, background;
 	uint32_t instructions;

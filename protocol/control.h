@@ -44,10 +44,10 @@ typedef int32_t vcuda_s32;
 struct vcuda_config {
 	vcuda_u64 magic;
 	vcuda_u32 major, minor;		/* VCUDA_CONTROL_MAJOR/MINOR of the host */
-	vcuda_u32 max_contexts;		/* of this VM */
+	vcuda_u32 max_contexts;		/* quota of this VM */
 	vcuda_u32 page_shift;		/* 12; 21 where guest RAM is hugetlb-backed: extents must have this alignment */
-	vcuda_u64 max_mapping_bytes;	/* one mapping */
-	vcuda_u64 max_pinned_bytes;	/* of this VM, all mappings */
+	vcuda_u64 max_mapping_bytes;	/* limit for one mapping */
+	vcuda_u64 max_pinned_bytes;	/* limit for all mappings of this VM */
 	vcuda_u32 flags;		/* VCUDA_CONFIG_*; 0 from a host of minor 0. Unknown ones mean nothing */
 	vcuda_u32 reserved_half;
 	vcuda_u64 reserved[2];
@@ -106,7 +106,7 @@ struct vcuda_ctl_request {
 	vcuda_u64 offset;
 	vcuda_u32 uid, pid;	/* of the process, for limits and messages */
 	vcuda_u32 major, minor;	/* HELLO: control version; CREATE: protocol version of the guest library */
-	vcuda_u32 extents;	/* how many struct vcuda_extent follow, <= VCUDA_MAX_EXTENTS */
+	vcuda_u32 extents;	/* number of struct vcuda_extent that follow, <= VCUDA_MAX_EXTENTS */
 	vcuda_u32 reserved;
 };
 

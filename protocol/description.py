@@ -9,7 +9,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 PARAM = re.compile(r"([A-Za-z_]\w*)(?:\[(.+)\])?\Z")
 BOUNDS = re.compile(r"\s*([A-Za-z_]\w*|\d+)(?:\s*\*\s*([A-Za-z_]\w*|\d+))?\s*\Z")
 MAX_OP = 0xFFFF
-RESERVED = {"a", "call", "result"}  # what the generated functions call their own variables
+RESERVED = {"a", "call", "result"}  # names of variables in the generated functions
 
 
 class Handle(typing.NamedTuple):

@@ -26,9 +26,9 @@ struct vcuda_meter {
 	bool (*host_room)(uint64_t bytes);
 	/* `bytes` more of the device memory, or less, are in files that other processes may have mapped too. */
 	void (*in_files)(int64_t bytes);
-	/* How many commands may be queued, and how much of the host's memory these may hold. */
+	/* Limits for the number of queued commands, and for the host memory that these hold. */
 	void (*queue)(uint64_t *commands, uint64_t *bytes);
-	/* How many bytes of code loaded modules may have. */
+	/* Limit for the bytes of code of loaded modules. */
 	uint64_t (*modules)(void);
 	/* The back end has refused a command at the limit of queue(), or a module at that of modules(): to be counted. */
 	void (*queue_refused)(void);

@@ -11,7 +11,7 @@ enum vcuda_profile_word {
 	VCUDA_PROFILE_OP,
 	VCUDA_PROFILE_COUNT,
 	VCUDA_PROFILE_SUM,  /* ns in the back end; of the ring, bytes that were in it */
-	VCUDA_PROFILE_MOST, /* of one command; of the ring, at a time */
+	VCUDA_PROFILE_MOST, /* limit for one command; limit for the ring at a time */
 	VCUDA_PROFILE_WORDS
 };
 

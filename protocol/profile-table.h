@@ -40,7 +40,7 @@ struct vcuda_profile_tags {
 	uint64_t external[VCUDA_PROFILE_EXTERNALS];
 };
 
-/* A call, while its thread is in it. */
+/* A call that a thread is in. */
 struct vcuda_profile_site {
 	uint32_t domain,
 		call; /* the driver's calls: as call_name() counts; the runtime's: the number of the tools' ABI */
@@ -63,8 +63,8 @@ struct vcuda_profile_note {
 	uint32_t domain, call, correlation, context;
 	uint32_t stream; /* number of the stream that the call names; that of the default stream if it names none */
 	uint32_t copy;   /* number of the call of the driver, for its pieces; not 0 */
-	uint32_t pieces; /* so many commands with `is_piece` have its number */
-	uint32_t nodes;  /* so many commands of a graph's nodes have its number */
+	uint32_t pieces; /* number of commands with `is_piece` that have this call's number */
+	uint32_t nodes;  /* number of commands of graph nodes that have this call's number */
 	int32_t tid, result;
 	uint32_t event; /* number of the event that the call names; 0: none */
 	bool is_inner;  /* a call of the driver within one of the runtime */
@@ -72,7 +72,7 @@ struct vcuda_profile_note {
 };
 
 enum vcuda_profile_work_kind {
-	VCUDA_PROFILE_OTHER, /* its command is not known any more */
+	VCUDA_PROFILE_OTHER, /* the command is not known any more */
 	VCUDA_PROFILE_KERNEL,
 	VCUDA_PROFILE_GRAPH,
 	VCUDA_PROFILE_LIBRARY, /* a product of cuBLAS and the like, which the host computes */

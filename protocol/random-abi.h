@@ -44,7 +44,7 @@ enum vcuda_random_kind {
 #define VCUDA_RANDOM_DIMENSIONS 20000
 #define VCUDA_RANDOM_MOST_LAMBDA 400000
 
-/* A generator's settings and one generation of it. */
+/* The settings of a generator, and one generation. */
 typedef struct vcuda_random {
 	uint32_t type, ordering;
 	uint32_t dimensions; /* 1 of pseudo-random types */
@@ -69,7 +69,7 @@ bool vcuda_random_orders(uint32_t type, uint32_t ordering);
 /* Bytes of one number. */
 unsigned int vcuda_random_bytes(uint32_t kind);
 
-/* How many numbers of that kind are made at once, from the same place of the sequence. */
+/* The number of numbers of that kind that are made at once, from one place of the sequence. */
 unsigned int vcuda_random_pair(uint32_t type, uint32_t kind);
 
 /* Checks a request. A back end may only get a request that has passed. Thread-safe. */

@@ -17,7 +17,7 @@
 
 struct vcuda_demand {
 	_Atomic uint32_t begun;   /* operations that could begin, modulo 2^32 */
-	_Atomic uint32_t wanted;  /* of these, operations that have not ended */
+	_Atomic uint32_t wanted;  /* begun operations that have not ended */
 	_Atomic uint32_t running; /* threads that run a part of an operation; on a GPU: that issue commands, and 1 while
 				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
@@ -27,9 +27,9 @@ struct vcuda_demand {
 	uint32_t number;          /* the worker's, by vcudad; not 0 */
 
 	/* The worker's gate (ipc/gate.h). */
-	_Atomic uint32_t commands; /* that have passed it, modulo 2^32 */
-	_Atomic uint32_t inside;   /* of these, commands that have not ended */
-	_Atomic uint32_t waiting;  /* that wait in front of it; one more also adds 1 to `drained` */
+	_Atomic uint32_t commands; /* commands that have passed the gate, modulo 2^32 */
+	_Atomic uint32_t inside;   /* commands that have passed the gate and not ended */
+	_Atomic uint32_t waiting;  /* threads that wait at the gate; each also adds 1 to `drained` */
 };
 
 /*
@@ -39,7 +39,7 @@ struct vcuda_demand {
  * A worker whose work has not ended lately waits for a trial before it gives a GPU a command: so kernels without an end
  * reach a GPU from one process of a VM only, and not from all that begin at once.
  */
-#define VCUDA_TURNS_HELD 1u  /* it is another VM's turn */
+#define VCUDA_TURNS_HELD 1u  /* another VM has its turn */
 #define VCUDA_TURNS_TAKEN 2u /* several VMs have work, and take turns */
 #define VCUDA_TURNS_MOST_PROCESSES 0x3fu
 #define VCUDA_TURNS_MOST_NUMBER 0xfffu

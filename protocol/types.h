@@ -34,7 +34,7 @@ typedef struct vcuda_allocation_st *vcuda_allocation; /* memory that was created
 
 typedef struct vcuda_code_st *vcuda_code; /* a module or a library */
 
-/* Addresses that the worker's devices hand out: the guest keeps them free of its own mappings. */
+/* Ranges in which the worker's devices allocate. The guest keeps its own mappings out of them. */
 struct vcuda_address_range {
 	uint64_t start, length;
 };
@@ -84,7 +84,7 @@ typedef struct vcuda_device_info {
 	int32_t attribute_results[VCUDA_DEVICE_ATTRIBUTES]; /* CUresult of each query */
 } vcuda_device_info;
 
-#define VCUDA_PROCESSES 256 /* that fit one reply */
+#define VCUDA_PROCESSES 256 /* fit one reply */
 
 typedef struct vcuda_system_info {
 	char driver_version[80]; /* of the host's GPU driver; empty: there is none, or it is not known */
@@ -136,7 +136,7 @@ typedef struct vcuda_tensor_map {
 
 typedef struct vcuda_tensor {
 	uint64_t address;
-	uint64_t dim[VCUDA_TENSOR_RANK], strides[VCUDA_TENSOR_RANK]; /* one stride less than dimensions */
+	uint64_t dim[VCUDA_TENSOR_RANK], strides[VCUDA_TENSOR_RANK]; /* one stride fewer than dimensions */
 	uint32_t kind; /* enum vcuda_tensor_kind */
 	int32_t type;
 	uint32_t rank;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct rng_mtgp32_set {
-	uint8_t place, left, right; /* of the word that is picked up; two shifts */
+	uint8_t place, left, right; /* place of the word that is picked up; two shifts */
 	uint32_t matrix[4], tempering[4];
 };
 

@@ -13,7 +13,7 @@
 #define LEGACY_LANES 64
 #define BLOCK 256
 #define N 351             /* words of a state */
-#define UPPER 0xfff80000u /* of the first of them; 11213 bits with the others */
+#define UPPER 0xfff80000u /* mask for the first word; 11213 bits with the others */
 
 /* A state, followed by the next words, which a turn gives before the state advances. */
 struct lane {

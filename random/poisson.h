@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RNG_POISSON_NORMAL 2000 /* from this lambda on kernels and most types take a rounded normal number */
+#define RNG_POISSON_NORMAL 2000 /* for lambda from this on kernels and most types take a rounded normal number */
 
 /*
  * A square histogram: of a number u, 0 < u <= 1, that falls into a column (of `length` that are equally wide), the

@@ -24,7 +24,7 @@ struct rng_job {
 	void *out;
 	uint64_t units;
 	bool failed;        /* atomic: memory has run out, and what was to be written was not */
-	const bool *cancel; /* where it becomes true, what is left may remain undone; NULL: never */
+	const bool *cancel; /* once true, the rest of the numbers may be left out; NULL: never */
 	/* The rest is the type's own. */
 	uint64_t cursor, slots, row, first;
 	struct rng_poisson_table *table; /* poisson.c */

@@ -8,7 +8,7 @@
 struct rng {
 	const struct rng_type *ops;
 	vcuda_random settings; /* of the last generation that was fresh */
-	uint64_t cursor;       /* where the next generation starts: a slot, or an index of the sequence */
+	uint64_t cursor;       /* start of the next generation: a slot, or an index of the sequence */
 	void *state;
 	const uint64_t *scrambles; /* of rng_set_scrambles(); NULL: scramble.c's */
 	uint8_t ready[];           /* by chunk of lanes: 1: its state has been made from the settings */
@@ -17,11 +17,11 @@ struct rng {
 struct rng_type {
 	size_t state_bytes;
 	unsigned int chunks;
-	/* Fills in `units` and the type's own. False: no memory. */
+	/* Fills in `units` and the members of the type. False: no memory. */
 	bool (*begin)(struct rng_job *job);
 	void (*run)(struct rng_job *job, uint64_t unit);
 	void (*end)(struct rng_job *job);
-	/* Where a generator of these settings starts. */
+	/* The start position of a generator with these settings. */
 	uint64_t (*start)(const struct rng *rng);
 	/* For types whose lanes give numbers in turn (lanes.c), else NULL. */
 	const struct rng_lanes *lanes;

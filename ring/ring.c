@@ -18,7 +18,7 @@ static bool producer_has_room(struct vcuda_producer *p, uint64_t bytes)
 {
 	if (p->tail + bytes - p->head <= VCUDA_RING_BYTES)
 		return true;
-	/* acquire: what the consumer read from the space it frees happened before we overwrite it */
+	/* acquire: the consumer's reads of the freed space happen before our writes to it */
 	p->head = atomic_load_explicit(&p->shm->head, memory_order_acquire);
 	return p->tail - p->head <= VCUDA_RING_BYTES && p->tail + bytes - p->head <= VCUDA_RING_BYTES;
 }

@@ -23,14 +23,14 @@
 #define VCUDA_CACHELINE 64
 
 #define VCUDA_RING_BYTES (256u * 1024)
-#define VCUDA_COMMAND_MAX (64u * 1024) /* one command, header included */
+#define VCUDA_COMMAND_MAX (64u * 1024) /* largest command, header included */
 
 #define VCUDA_SLOTS 64
 #define VCUDA_SLOT_BYTES 8192
 #define VCUDA_REPLY_MAX (VCUDA_SLOT_BYTES - 64)
 
 #define VCUDA_STAGE_BLOCKS 12
-#define VCUDA_STAGE_BLOCKS_0 8 /* where a side speaks protocol minor 0 */
+#define VCUDA_STAGE_BLOCKS_0 8 /* if one side has protocol minor 0 */
 #define VCUDA_STAGE_BLOCK_BYTES (256u * 1024)
 
 #define VCUDA_RING_OFFSET 4096u
@@ -127,7 +127,7 @@ static inline void *vcuda_shm_stage(void *shm, uint32_t block)
 	return (char *)shm + VCUDA_STAGE_OFFSET + (size_t)block * VCUDA_STAGE_BLOCK_BYTES;
 }
 
-/* How many blocks both sides use, given the other side's protocol minor; the area then has the bytes for them. */
+/* The number of blocks that both sides use with the other side's protocol minor; the area has the bytes for them. */
 static inline uint32_t vcuda_shm_blocks(uint32_t minor)
 {
 	return minor ? VCUDA_STAGE_BLOCKS : VCUDA_STAGE_BLOCKS_0;
@@ -188,7 +188,7 @@ void vcuda_consumer_init(struct vcuda_consumer *c, void *shm);
  */
 int vcuda_consumer_take(struct vcuda_consumer *c, void *buffer);
 
-/* How many bytes the producers have published that were not taken, as far as their index makes sense. */
+/* The number of bytes that producers have published and the consumer has not taken, if their index is valid. */
 uint64_t vcuda_consumer_backlog(const struct vcuda_consumer *c);
 
 /* Before sleeping: returns true if the consumer may sleep now (flag set, ring still empty), false if there is work. */

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments and documents are in plain technical English.
 
-usage: check-language.py [--counts] [--root DIRECTORY] [PATH...]      (the test "language")
+usage: check-language.py [--counts | --sample SEED] [--root DIRECTORY] [PATH...]      (the test "language")
 
 Reads the comments of C, Python, shell and Meson files and the text of Markdown files: below DIRECTORY (default: this
 tree), or the PATHs alone. Each violation has one line "FILE:LINE: RULE: TEXT". --counts prints the number of violations
-and of comments for each folder.
+and of comments for each folder. --sample prints 20 comments and 20 paragraphs of at least six words, drawn at random by
+the seed, to be read by a person: the rules find a part of the faults only.
 
 The rules, whose reasons are in CONTRIBUTING.md: * headless: no sentence begins with `What`, `Who`, `Whose`, `Whoever`,
 `Whatever`, `Of`, `Nobody` or `Somebody`. A question may. * pronoun: no comment begins with It, They, Its, Their,
@@ -20,6 +21,7 @@ import collections
 import io
 import os
 import pathlib
+import random
 import re
 import sys
 import tokenize
@@ -33,6 +35,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEAD = re.compile(r"(?:/\* SPDX-[^\n]*\n)?\s*(?!/\* SPDX-)(?:/\*|//)")
 SKIPPED = re.compile(r"build.*|dist|\..*|__pycache__|LICENSES")
 MOST_COLUMNS, MOST_WORDS = 100, 40
+SAMPLE = 20
 
 Text = collections.namedtuple("Text", "line text comment")
 
@@ -174,14 +177,30 @@ def print_counts(root):
           f"{sum(n for (_, kind), n in counts.items() if kind == 'comments')} comments")
 
 
+def print_sample(root, seed):
+    texts = []
+    for path in files(root):
+        source = (root / path).read_text(encoding="utf-8", errors="replace")
+        texts += [(path, t.line, t.comment, " ".join(t.text.split())) for t in READERS[pathlib.Path(path).suffix](source)]
+    generator = random.Random(seed)
+    for comment in (True, False):
+        drawn = [t for t in texts if t[2] == comment and len(t[3].split()) >= 6 and not t[3].startswith("SPDX-")]
+        for path, line, _, text in generator.sample(drawn, min(SAMPLE, len(drawn))):
+            print(f"{path}:{line}: {text}")
+
+
 def main():
-    parser = argparse.ArgumentParser(usage="check-language.py [--counts] [--root DIRECTORY] [PATH...]")
+    parser = argparse.ArgumentParser(usage="check-language.py [--counts | --sample SEED] [--root DIRECTORY] [PATH...]")
     parser.add_argument("--counts", action="store_true")
+    parser.add_argument("--sample", type=int, metavar="SEED")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     parser.add_argument("paths", nargs="*")
     given = parser.parse_args()
     if given.counts:
         print_counts(given.root)
+        return 0
+    if given.sample is not None:
+        print_sample(given.root, given.sample)
         return 0
     bad = 0
     for path in files(given.root):

@@ -14,6 +14,8 @@ The rules:
 * A folder of a line with "!" reaches none of the headers named there, neither directly nor through other headers.
 * No files include each other in a cycle. A header and the .c file of the same name may.
 * A folder has at most 40 .c and .h files. Generated files, and folders of tests, do not count.
+* No compilation finds a generated header by its absolute path. ninja knows the header by its path from the build
+  directory, and would compile again one run late.
 
 scripts/layers-known.txt lists the known violations, each with its reason. The list may only shrink: a new violation is
 an error, and so is an entry whose violation is gone. --update removes such entries and adds none.
@@ -125,6 +127,7 @@ class Sources:
 
     def __init__(self, root, builds):
         self.root = root
+        self.late = set()  # generated headers that a compilation found by an absolute path
         self.names = {}  # {path: {(line, name in the include line): set of the files that compilations read for it}}
         for build in builds:
             for unit in self.units(build):
@@ -145,6 +148,8 @@ class Sources:
             lines = block.splitlines()[1:]
             for line in lines:
                 if line not in known:
+                    if os.path.isabs(line.strip()) and line.strip().startswith(f"{build}/"):
+                        self.late.add(self.path_of(line.strip(), build))
                     known[line] = self.path_of(os.path.normpath(build / line.strip()), build)
             yield [known[line] for line in lines if known[line]]
 
@@ -171,7 +176,7 @@ class Sources:
         if is_generated(path) and path.endswith(".c"):
             return {}
         place = build / path.removeprefix("build/") if is_generated(path) else self.root / path
-        if not place.exists():  # it is gone since that compilation
+        if not place.exists():  # a file that is gone since that compilation
             return {}
         text = place.read_text(encoding="utf-8")
         return {(text.count("\n", 0, m.start(1)) + 1, m[1]): set() for m in INCLUDE.finditer(text)}
@@ -248,6 +253,12 @@ def cycles(sources):
                         "move what both files need to a header that includes neither")
 
 
+def late_headers(sources):
+    for path in sorted(sources.late):
+        yield Violation(f"{path} late", path, "a compilation found this header by its absolute path, so ninja compiles again one run late",
+                        "name the build directory by -I. in the compiler's arguments")
+
+
 def large_folders(table, root):
     for folder in sorted(table.below):
         count = len(files_in(root, folder))
@@ -287,7 +298,7 @@ def main(argv):
     table = Table(root / TABLE)
     sources = Sources(root, [build.resolve() for build in arguments.builds])
     found = {v.name: v for v in [*table.violations(root), *unknown_folders(table, sources), *upward_includes(table, sources),
-                                 *reached_headers(table, sources), *cycles(sources), *large_folders(table, root)]}
+                                 *reached_headers(table, sources), *cycles(sources), *late_headers(sources), *large_folders(table, root)]}
     known = known_violations(root / KNOWN)
     stale = list(stale_entries(known, found, sources))
     errors = [f"{v.place}: {v.text}: {v.mend}" for v in found.values() if v.name not in known]

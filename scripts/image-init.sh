@@ -248,7 +248,7 @@ mounted_image() {
 	fi
 }
 
-# Unpacks below a folder that has become its root: absolute links of the image stay in it. A static tar is not at hand everywhere, so
+# Unpacks below a folder that has become its root: absolute links of the image stay in it. Not all systems have a static tar, so
 # Python's own module or a chroot with this machine's tar, read before the change, does it.
 make_unpack() {
 	cat >"$WORK/unpack" <<-'PROGRAM'

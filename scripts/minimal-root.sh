@@ -38,7 +38,7 @@ minimal_cleanup() {
 	fi
 }
 
-# A minimal system has no certificates; apt checks signatures all the same.
+# A minimal system has no certificates; apt checks signatures nevertheless.
 minimal_mirror() {
 	host_mirror "$1" | sed 's#^https:#http:#'
 }

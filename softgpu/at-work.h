@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices run kernels, and which run anything, for other processes to look at. */
+/* Devices that run kernels, and devices that run any work, for other processes to read. */
 #ifndef VCUDA_CPU_AT_WORK_H
 #define VCUDA_CPU_AT_WORK_H
 

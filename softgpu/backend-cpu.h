@@ -13,7 +13,7 @@
  * VCUDA_CPU_MEMORY: memory of each device in bytes, with K, M or G after the number (default: half of the machine's
  * memory in equal parts)
  *
- * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all blocks at hand have together
+ * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all resident blocks have together
  * (default: 256M and 16M for each thread that runs kernels)
  *
  * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 12.0). It decides which PTX

@@ -27,7 +27,7 @@ enum ptx_status {
 	PTX_UNRESOLVED,		/* an .extern symbol has no definition */
 };
 
-/* Why something was refused, for the log: the line in the PTX text (1-based, 0 if none) and a sentence. */
+/* The reason of a refusal, for the log: the line in the PTX text (1-based, 0 if none) and a sentence. */
 struct ptx_error {
 	unsigned line;
 	char text[240];
@@ -58,7 +58,7 @@ struct ptx_kernel_info {
 	unsigned registers;		/* an honest estimate for cuFuncGetAttribute; at least 1 */
 	bool is_bounded;		/* by .maxntid, .reqntid or .maxnreg: bounds of the compiler's options do not count */
 	bool uses_dynamic_shared;	/* declares an .extern .shared array */
-	bool uses_heap;			/* its module declares malloc() or free() */
+	bool uses_heap;			/* the kernel's module declares malloc() or free() */
 	unsigned ptx_version, target_sm;/* e.g. 90 for PTX 9.0, 75 for sm_75 */
 };
 
@@ -202,9 +202,9 @@ struct ptx_launch {
 };
 
 /*
- * Memory of blocks at hand: local and shared memory, stacks, registers. All blocks of the process have `bytes` of it
+ * Memory of resident blocks: local and shared memory, stacks, registers. All blocks of the process have `bytes` of it
  * together, 256 MiB until this is called, which is before any block runs. A block waits until there is room, and a
- * launch runs fewer blocks side by side. Where more code has to be compiled for blocks at hand, their stacks may take
+ * launch runs fewer blocks side by side. Where more code has to be compiled for resident blocks, their stacks may take
  * the sum up to twice that.
  */
 void ptx_limit_memory(uint64_t bytes);

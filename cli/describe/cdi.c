@@ -36,7 +36,7 @@ struct generate {
 	const struct cli_paths *paths;
 	const char *output; /* NULL: standard output */
 	const char *socket; /* NULL: the one that listens */
-	bool node;          /* of a VM, in the place of a socket */
+	bool node;          /* the device node of a VM, in place of a socket */
 	struct named {
 		const char *name, *socket;
 	} named[MAX_DEVICES];

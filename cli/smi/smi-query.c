@@ -9,7 +9,7 @@
 struct line {
 	unsigned int depth;
 	const char *title;
-	const char *field; /* of smi-field.c; NULL: a heading */
+	const char *field; /* name in smi-field.c; NULL: a heading */
 };
 
 static const struct line device_lines[] = {

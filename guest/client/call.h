@@ -34,7 +34,7 @@ struct call_context {
 	uint64_t drained_seq, idle_seq; /* under the ring lock, see client_call_drained() */
 };
 
-/* Where a command is in the ring: its number, and the position of its end, which only grows. */
+/* The place of a command in the ring: its number, and the position of its end, which only grows. */
 struct call_receipt {
 	uint64_t seq, position;
 };
@@ -68,7 +68,7 @@ struct call_options {
 /* A command with its arguments. */
 struct call_request {
 	unsigned int op;
-	size_t bytes; /* that encode() writes at most */
+	size_t bytes; /* largest number of bytes that encode() writes */
 	/* Writes the arguments, with the process's ring lock held: it makes no call. */
 	void (*encode)(struct vcuda_writer *writer, const void *arguments);
 	/* Reads the answer of a call that succeeded. NULL: the answer has no values. */
@@ -144,7 +144,7 @@ void client_call_attach(void *shm);
  */
 void client_call_profile(uint32_t set, uint32_t clear);
 
-/* How many places of its stream's queue a piece of device work takes: more while the worker measures it. */
+/* The number of places that a piece of device work takes in its stream's queue: more while the worker measures it. */
 unsigned int client_call_places(void);
 
 /*

@@ -122,7 +122,7 @@ static bool is_as_shared(const struct client_local_mapping *m)
 	return covers(m, m->bytes, &m->file, 0);
 }
 
-/* Why is_as_shared() has not found it. */
+/* Finds the reason why is_as_shared() failed. */
 static int not_found(void)
 {
 	return walk.scan.err ? own_error(walk.scan.err) : -EOPNOTSUPP;

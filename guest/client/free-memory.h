@@ -16,7 +16,7 @@
  */
 uint64_t client_free_memory(const char *root);
 
-/* How many of these bytes of shared memory, in whole pages, have no page yet. Reading them takes one. */
+/* The number of these bytes of shared memory, in whole pages, without a page yet. Reading them takes a page. */
 size_t client_missing_memory(const void *address, size_t bytes);
 
 #endif

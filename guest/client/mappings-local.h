@@ -17,10 +17,10 @@ struct client_local_mapping {
 	uintptr_t address;
 	size_t bytes;
 	enum client_mapping_release pages;
-	struct client_file_id file; /* that the worker shares, from its begin on */
+	struct client_file_id file; /* the file that the worker shares, from its begin on */
 	bool is_unfit;              /* the process cannot be detached: shared with others, or a stack */
 	size_t own;                 /* bytes from the begin that are the process's own memory meanwhile */
-	uint64_t offset;            /* of these in the process's file */
+	uint64_t offset;            /* the offset of the `own` bytes in the process's file */
 };
 
 /*

@@ -35,7 +35,7 @@
 /* The time for running calls and ending threads. */
 #define PAUSE_MS 2000
 
-/* The process that has locked this one may end before it unlocks it, and another one then does. */
+/* Interval of looks: the process that locked this one may end, and another one may unlock it. */
 #define LOOK_S 1
 
 /* Times between introductions that vcudad refuses: twice as long each time, up to this. */
@@ -223,7 +223,7 @@ static void when_checkpointed(struct client_transport *t)
 		tell(t);
 }
 
-/* The process that restores this one signals again until this one has its session and its memory. */
+/* The restoring process signals again until this process has its session and its memory. */
 static void when_restored(struct client_transport *t)
 {
 	int err = t->ops->detaching->attach(t);
@@ -363,7 +363,7 @@ static bool wait_for_look(siginfo_t *info)
 	return false;
 }
 
-/* Other processes look for the thread only where vcudad knows of it. */
+/* Other processes look for the restore thread only if vcudad knows it. */
 static void introduce(struct client_transport *t)
 {
 	tell(t);

@@ -33,7 +33,7 @@ void client_restore_start(struct client_transport *t);
 struct client_restore_watch {
 	void (*pause)(void);     /* tells them to end, and may be repeated; client_call_wake() wakes those that sleep */
 	bool (*is_paused)(void); /* all have ended */
-	void (*resume)(void);    /* they may be started again; also after a pause that was given up */
+	void (*resume)(void);    /* the threads may be started again; also called after a pause that was given up */
 	struct client_restore_watch *next;
 };
 

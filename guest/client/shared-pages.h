@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most bytes of one exchange, which is short. With smaller parts the kernel takes most of the time. */
+/* Largest number of bytes of one exchange, which is short. Smaller parts spend most of the time in the kernel. */
 #define CLIENT_SHARED_PART 16384u
 
 /*

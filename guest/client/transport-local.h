@@ -18,22 +18,22 @@ struct client_local {
 	struct vcuda_own_descriptor socket, doorbell;
 	struct vcuda_own_descriptor reserve; /* of the socket; given up for a moment where no other number is free */
 	pthread_mutex_t reserve_lock;
-	pthread_mutex_t lock; /* one request and its reply at a time */
+	pthread_mutex_t lock; /* held for one request and its reply */
 	uint64_t cookie;
 
 	pthread_mutex_t mappings_lock; /* of the table of mappings */
 	void *mappings;                /* under the lock: a tree of tsearch() */
 	unsigned int unfit;            /* under the lock: mappings with which the process cannot be detached */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of vcudad's socket; empty: it is looked for again */
-	uint32_t worker;                                        /* its process number on the host */
+	uint32_t worker;                                        /* the worker's process number on the host */
 
 	/* The restore thread's. */
 	struct vcuda_own_descriptor dialog; /* with vcudad */
 	uint8_t token[VCUDA_TOKEN_BYTES];   /* of a detached session */
 	bool detached;
 	bool area_is_own;                 /* the shared area is the process's own memory */
-	struct vcuda_own_descriptor file; /* of which memory is made, while that is so */
-	uint64_t own_bytes;               /* of it that are in use */
+	struct vcuda_own_descriptor file; /* the file behind the memory, while `area_is_own` */
+	uint64_t own_bytes;               /* bytes of `file` that are in use */
 	struct client_file_id own;        /* the same file, which has no descriptor any more */
 };
 

@@ -28,7 +28,7 @@ struct client_transport {
 /* The kind of a mapping's pages, and the state of the pages after the mapping's release. */
 enum client_mapping_release {
 	CLIENT_MAPPING_REMOVE_PAGES,  /* new ones: PROT_NONE again */
-	CLIENT_MAPPING_KEEP_PAGES,    /* the application's: nothing happens to them */
+	CLIENT_MAPPING_KEEP_PAGES,    /* pages of the application: left as they are */
 	CLIENT_MAPPING_RESTORE_PAGES, /* shared ones in place of the application's private ones: private again */
 };
 
@@ -129,9 +129,9 @@ struct client_transport_ops {
 	void (*forked)(struct client_transport *t);
 };
 
-extern const struct client_transport_ops client_transport_virtio; /* where: device path, NULL: /dev/vcuda */
+extern const struct client_transport_ops client_transport_virtio; /* argument: device path, NULL: /dev/vcuda */
 extern const struct client_transport_ops
-	client_transport_local; /* where: socket path, NULL: $VCUDA_SOCKET or the default socket */
+	client_transport_local; /* argument: socket path, NULL: $VCUDA_SOCKET or the default socket */
 
 /* The contents of a descriptor of export_descriptor(), of any process. False: it is none. */
 bool client_export_read(int fd, void *contents, size_t bytes);

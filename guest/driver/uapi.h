@@ -73,7 +73,7 @@ struct vcuda_wait {
 struct vcuda_process {
 	__s32 pid;
 	__u32 action;
-	__u32 milliseconds;	/* that running work may take, <= VCUDA_PROCESS_MS_MAX */
+	__u32 milliseconds;	/* limit for running work to end, <= VCUDA_PROCESS_MS_MAX */
 	__u32 state;		/* out */
 	__u32 failure;		/* out */
 	__u32 reserved;

@@ -39,7 +39,7 @@ static cudaError_t copy_2d(void *destination, size_t to_pitch, const void *sourc
 	CUDART_TRY(sides(kind, &copy.dstMemoryType, &copy.srcMemoryType));
 	if (!width || !height)
 		return cudaSuccess;
-	/* what the pitch of a single row may be the driver says */
+	/* the driver checks the pitch of a single row */
 	if (height > 1 && (width > to_pitch || width > from_pitch))
 		return cudart_record(cudaErrorInvalidPitchValue);
 	/* Each side is named both ways; the driver reads the one that its type selects. */
@@ -104,7 +104,7 @@ static cudaError_t check_box(const struct cudaPitchedPtr *linear, const struct c
 
 /*
  * Where an array takes part, widths and positions in arrays are in its elements, and positions in linear memory are in
- * bytes all the same; else all are in bytes.
+ * bytes nevertheless; else all are in bytes.
  */
 static cudaError_t widths(cudaArray_t to, cudaArray_t from, size_t *to_x, size_t *from_x, size_t *width)
 {

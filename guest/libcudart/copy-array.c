@@ -71,7 +71,7 @@ static cudaError_t rectangle(cudaArray_const_t array, size_t x, size_t y, const 
 	if (!width || !height)
 		return cudaSuccess;
 	CUDART_TRY(memory(address, pitch, kind, to_array, &m));
-	/* what the pitch of a single row may be the driver says: programs pass 0 */
+	/* the driver checks the pitch of a single row: programs pass 0 */
 	if (height > 1 && width > pitch)
 		return cudart_record(cudaErrorInvalidPitchValue);
 	return cudart_result(to_array ? copy(&a, &m, width, height, order) : copy(&m, &a, width, height, order));

@@ -78,7 +78,7 @@ CUDART_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
 	return cudart_result(cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
 }
 
-/* How many of the wishes that a caller most often fills in (zero: no wish) a device grants. */
+/* The number of the most frequent wishes of callers (zero: no wish) that a device grants. */
 static int score(const struct cudaDeviceProp *want, const struct cudaDeviceProp *have)
 {
 	int version = want->major * 100 + want->minor;

@@ -42,7 +42,7 @@ int nvml_client_processes(int device, struct nvml_processes *to);
 
 #define NVML_P2P_CAPABILITIES 5
 
-/* How a device reaches another by each capability: nvmlGpuP2PStatus_t. -ENOSYS: the worker is older. */
+/* Access from one device to another by each capability: nvmlGpuP2PStatus_t. -ENOSYS: the worker is older. */
 int nvml_client_peer_status(int device, int peer, int status[NVML_P2P_CAPABILITIES]);
 
 /*
@@ -57,7 +57,7 @@ struct nvml_samples {
 	uint64_t times[VCUDA_PROCESSES]; /* us since 1970 */
 };
 
-/* Which processes of the guest had work on a device, in samples later than `after`. -ENOSYS: the worker is older. */
+/* The guest's processes with work on a device, in samples later than `after`. -ENOSYS: the worker is older. */
 int nvml_client_samples(int device, uint64_t after, struct nvml_samples *to);
 
 #endif

@@ -64,13 +64,13 @@ enum { NVML_MEMORY_ERROR_TYPE_COUNT = 2, NVML_ECC_COUNTER_TYPE_COUNT = 2, NVML_M
 #define NVML_NVLINK_MAX_LINKS 36
 #define NVML_NVLINK_CAP_COUNT 6
 
-/* How far two devices are from each other. */
+/* The distance of two devices. */
 enum nvml_topology {
-	NVML_TOPOLOGY_INTERNAL = 0, /* one board */
-	NVML_TOPOLOGY_SINGLE = 10,  /* one PCIe switch */
+	NVML_TOPOLOGY_INTERNAL = 0, /* on one board */
+	NVML_TOPOLOGY_SINGLE = 10,  /* below one PCIe switch */
 	NVML_TOPOLOGY_MULTIPLE = 20,
 	NVML_TOPOLOGY_HOSTBRIDGE = 30,
-	NVML_TOPOLOGY_NODE = 40, /* one NUMA node */
+	NVML_TOPOLOGY_NODE = 40, /* in one NUMA node */
 	NVML_TOPOLOGY_SYSTEM = 50,
 };
 

@@ -14,7 +14,7 @@
 #include "nvml-abi.h"
 #include "protocol/figures.h"
 
-/* NVML_SUCCESS between nvmlInit and the nvmlShutdown that belongs to it. */
+/* NVML_SUCCESS between nvmlInit and its nvmlShutdown. */
 nvmlReturn_t nvml_require_init(void);
 
 /* The same, and whether the handle is one of a device; then *index is its number. */

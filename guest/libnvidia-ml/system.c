@@ -201,5 +201,5 @@ NVML_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 	return "Unknown Error";
 }
 
-/* By this the worker knows that it has loaded the guest's library in place of the host's. */
+/* The worker finds this symbol if it has loaded the guest's library in place of the host's. */
 NVML_EXPORT const char nvmlVcudaGuestLibrary[] = VCUDA_VERSION;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near devices are to each other, and to processors and memory of this machine. */
+/* Distances of devices to each other, and to processors and memory of this machine. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the guest's processes used a device lately. */
+/* Recent use of a device by the guest's processes. */
 #include <stdlib.h>
 
 #include "nvml.h"

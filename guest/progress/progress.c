@@ -22,7 +22,7 @@
 
 static struct {
 	pthread_mutex_t lock;     /* never waited for: another thread does the same */
-	_Atomic uint64_t seen_ns; /* when a thread was last seen to wait for a compilation */
+	_Atomic uint64_t seen_ns; /* last time at which a thread waited for a compilation */
 	uint64_t waited_ns;
 	uint64_t drawn_ns;
 	uint32_t number;   /* of the last compilation that was seen, */

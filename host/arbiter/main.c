@@ -128,7 +128,7 @@ static void lose_peer(unsigned int i)
 		remove_peer(i);
 }
 
-/* Returns when the next one is to be forgotten; UINT64_MAX: there is none. */
+/* Returns the time at which the next VM is to be forgotten; UINT64_MAX: none. */
 static uint64_t forget_lost(void)
 {
 	uint64_t now = vcuda_now_ns(), next = UINT64_MAX;

@@ -206,10 +206,10 @@ static bool is_better_victim(const struct memory_vm *vm, const struct memory_vm 
 
 /* The VMs that may go out for a want, now or later. */
 struct victims {
-	struct memory_vm *best; /* of those that may go now; NULL: none */
-	uint64_t now_bytes;     /* of those */
-	uint64_t later_bytes;   /* of those that may go later, and have not failed to */
-	uint64_t next;          /* when one more may go; UINT64_MAX: not known */
+	struct memory_vm *best; /* the best of the VMs that may go out now; NULL: none may */
+	uint64_t now_bytes;     /* bytes of the VMs that may go out now */
+	uint64_t later_bytes;   /* bytes of the VMs that may go out later, without those that have failed to */
+	uint64_t next;          /* time at which one more VM may go out; UINT64_MAX: not known */
 };
 
 static struct victims find_victims(const struct memory *memory, const struct memory_vm *wants, uint64_t now)

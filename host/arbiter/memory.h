@@ -70,7 +70,7 @@ struct memory_vm {
 	struct vcuda_list entry;
 	void *owner;
 	uint64_t capacity, minimum; /* as the VM says */
-	uint64_t bytes;             /* its grant; of a VM that is out: what it has elsewhere */
+	uint64_t bytes;             /* the VM's grant; for a VM that is out: its bytes elsewhere */
 	uint64_t want, spare;       /* 0: no want */
 	uint64_t order;             /* of the wants */
 	enum memory_state state;
@@ -78,7 +78,7 @@ struct memory_vm {
 	bool waits;  /* the want was not served when it came */
 	bool waited; /* the want that was granted last did not fit at once */
 	uint64_t idle_since, in_since, lease_until, held_until;
-	uint64_t out_ns, in_ns; /* how long its last ways took */
+	uint64_t out_ns, in_ns; /* durations of its last moves out and in */
 };
 
 struct memory {

@@ -50,7 +50,7 @@
 
 /* A VM. The fields are those of turns.c, but for `owner`. */
 struct turns_vm {
-	struct vcuda_list entry; /* of all, in the order of turns */
+	struct vcuda_list entry; /* entry in the list of all VMs, in the order of turns */
 	void *owner;
 	uint32_t share;
 	bool active;   /* has work */
@@ -65,7 +65,7 @@ struct turns_vm {
 
 struct turns {
 	struct vcuda_list vms;
-	struct turns_vm *holder; /* whose turn it is; NULL: all may run, or one drains */
+	struct turns_vm *holder; /* the VM that has the turn; NULL: all may run, or one drains */
 	bool exclusive;          /* turns are taken */
 	uint64_t charged_until, turn_end, quantum;
 	uint64_t several_at; /* the last time that several VMs had work */
@@ -88,7 +88,7 @@ void turns_remove(struct turns *turns, struct turns_vm *vm, uint64_t now);
 void turns_set_active(struct turns *turns, struct turns_vm *vm, bool active, uint64_t now);
 void turns_drained(struct turns *turns, struct turns_vm *vm, uint32_t turn, uint64_t now);
 
-/* How many VMs have work on the device that did not end with their turns. */
+/* The number of VMs with work on the device that did not end with their turns. */
 unsigned int turns_overdue(const struct turns *turns);
 
 /* Acts on all that is due. Returns the latest time of the next call; UINT64_MAX: not before another call. */

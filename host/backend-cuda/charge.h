@@ -17,7 +17,7 @@ enum backend_charge_kind {
 	BACKEND_LIBRARY,
 	BACKEND_CONTEXT,
 	BACKEND_MEMORY,  /* of cuMemCreate() */
-	BACKEND_MAPPING, /* of such memory, at an address */
+	BACKEND_MAPPING, /* such memory, mapped at an address */
 	BACKEND_POOLED,  /* a pool's allocation, at an address */
 };
 

@@ -94,7 +94,7 @@ static const struct {
 } constant_fields[] = {
 	{2, 2},     /* the ECC mode after a reset */
 	{84, 89},   /* speeds of links 0 to 5 */
-	{91, 91},   /* how many links there are */
+	{91, 91},   /* the number of links */
 	{132, 137}, /* speeds of links 6 to 11 */
 	{147, 147}, /* links to switches */
 	{164, 166}, /* a link's speed, state and version */

@@ -34,13 +34,13 @@ struct cached_launch {
 	_Atomic(CUstream) stream; /* changes under the lock */
 	CUfunction function;
 	unsigned int launches;
-	bool refused; /* it cannot have one */
+	bool refused; /* the kernel cannot have a graph */
 	void *graph, *exec, *node;
 };
 
 static struct vcuda_backend_ops driver;
 static struct cached_launch launch_cache[CACHE_ENTRIES];
-static _Atomic unsigned int launches; /* of all, until there is a graph */
+static _Atomic unsigned int launches; /* launches of all kernels, until one has a graph */
 static _Atomic bool any_graph;
 
 static struct cached_launch *entry_of(CUcontext context, CUstream stream, CUfunction f)
@@ -115,7 +115,7 @@ static bool launch_cached(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *para
 
 /* ---- launches ---- */
 
-/* NULL: another one has the place, or another thread is at it. */
+/* NULL: another kernel has the place, or another thread uses it. */
 static struct cached_launch *enter(CUcontext context, CUstream stream, CUfunction f)
 {
 	struct cached_launch *k = entry_of(context, stream, f);

@@ -94,7 +94,7 @@ static struct vcuda_matmul_algo settings_of(const struct lt_library *lt, const c
 {
 	struct vcuda_matmul_algo s = {0};
 
-	/* An older library has not all of them. */
+	/* An older library lacks some of the functions. */
 #define GET(number, type, member, standard) (void)lt->algo_get(algo, number, &s.member, sizeof(type), NULL);
 	VCUDA_MATMUL_ALGO_ATTRIBUTES(GET)
 #undef GET

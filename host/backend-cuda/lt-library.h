@@ -8,7 +8,7 @@
 
 typedef int (*lt_set)(void *object, int attribute, const void *from, size_t size);
 
-/* NULL: the library has not all of them. */
+/* NULL: the library lacks some of the functions. */
 struct lt_library {
 	int (*create)(void **handle);
 	int (*destroy)(void *handle);

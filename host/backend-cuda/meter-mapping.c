@@ -12,7 +12,7 @@
 #include "meter.h"
 
 static struct vcuda_backend_ops driver;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of references and handles */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects references and handles */
 
 static void put(struct backend_charge *memory)
 {

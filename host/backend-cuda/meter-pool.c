@@ -19,7 +19,7 @@ struct pool {
 	uint64_t charged;
 	uint64_t live; /* bytes of its allocations */
 	bool is_exported;
-	uint64_t told; /* what the keeper knows that an exported pool costs */
+	uint64_t told; /* cost of an exported pool that the keeper was told */
 };
 
 static struct vcuda_backend_ops driver;
@@ -107,7 +107,7 @@ static bool settle(struct pool *p)
 	return true;
 }
 
-/* The least number of bytes by which the pool will grow. */
+/* Lower bound of the bytes by which the pool will grow. */
 static uint64_t growth(const struct pool *p, uint64_t bytes)
 {
 	uint64_t used = attribute(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);

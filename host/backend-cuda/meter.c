@@ -178,7 +178,7 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 {
 	uint64_t sum = 0, bytes;
 
-	/* As many as a size of 64 bits can be halved; those after them are of one element. */
+	/* A size of 64 bits can be halved 64 times; later levels have one element. */
 	for (unsigned int n = 0; n < (levels < 64 ? levels : 64); n++) {
 		uint64_t depth = level(d->Depth, d->Flags & CUDA_ARRAY3D_LAYERED ? 0 : n);
 
@@ -228,7 +228,7 @@ static CUresult mipmapped_destroy(CUmipmappedArray array)
 
 struct measure {
 	bool alone;      /* no other call of this process changes its memory */
-	bool is_own;     /* what this process has is measured, else what all have */
+	bool is_own;     /* the figures are those of this process, else of all processes */
 	uint64_t before; /* UINT64_MAX: nothing is measured */
 	struct backend_charge *charge;
 };

@@ -150,7 +150,7 @@ static CUresult create(vcuda_generator *generator, uint32_t type)
 	return CUDA_SUCCESS;
 }
 
-/* False: it is gone; its address was resolved before that. */
+/* False: the generator was destroyed after its address was resolved. */
 static bool use(vcuda_generator wanted)
 {
 	vcuda_generator g;

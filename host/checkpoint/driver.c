@@ -35,7 +35,7 @@ struct restore_arguments {
 	uint64_t more;
 };
 
-/* As many as vcudad counts (protocol/ipc/ledger.h). */
+/* The same number as in vcudad (protocol/ipc/ledger.h). */
 #define MOST_DEVICES 64
 
 /* All give 0 for success. */

@@ -19,7 +19,7 @@ static void note_most(struct daemon_worker *worker, void *argument)
 		*most = bytes;
 }
 
-/* The most that one guest process has of a GPU's memory. */
+/* The largest use of a GPU's memory by one guest process. */
 static uint64_t most_of_a_process(const struct daemon_control *control)
 {
 	struct daemon_context *context, *after;

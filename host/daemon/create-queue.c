@@ -84,7 +84,7 @@ static int wait_for_turn(struct daemon_create_queue *queue, const struct daemon_
 int daemon_create_queue_add(struct daemon_create_queue *queue, const struct daemon_parsed *p,
 			    const struct daemon_owed *owed)
 {
-	/* Behind those that wait. */
+	/* The request goes behind the waiting ones. */
 	uint64_t pause = vcuda_list_empty(&queue->waiting) ? take_turn(queue) : 1;
 
 	return pause ? wait_for_turn(queue, p, owed, pause) : daemon_context_create(queue->device, p, owed);

@@ -19,7 +19,7 @@
 
 struct ucred;
 
-/* When the worker of a local process starts, and when it has ended. */
+/* Called when the worker of a local process starts, and when it has ended. */
 void daemon_detach_init(struct daemon_worker *worker);
 void daemon_detach_drop(struct daemon_worker *worker);
 

@@ -85,7 +85,7 @@ void daemon_device_reply(struct daemon_device *device, const struct daemon_owed 
 	daemon_queue_signal(queue);
 }
 
-/* Where the reply goes. A chain without enough room in few enough pieces gets an empty one. */
+/* Prepares the place of the reply. A chain without enough room in few enough pieces gets an empty reply. */
 static void owe(const struct daemon_device *device, const struct daemon_chain *chain, struct daemon_owed *owed)
 {
 	uint64_t room = 0;

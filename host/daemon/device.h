@@ -60,11 +60,11 @@ struct daemon_context {
 	struct vcuda_list waiting; /* requests that are answered when it is reaped */
 	struct daemon_mapping_quota mappings;
 	struct daemon_grants shared_area;      /* the shared area; at addresses of the worker's choice */
-	struct vcuda_channel_message attached; /* what the worker was told first */
+	struct vcuda_channel_message attached; /* the first message to the worker */
 	bool replaced;                         /* the first worker did not fit */
 	struct {
 		uint64_t device, inode;
-	} files[DAEMON_MEMORY_REGIONS]; /* what the worker knows as region 0, 1, ... */
+	} files[DAEMON_MEMORY_REGIONS]; /* files that the worker has as region 0, 1, ... */
 	unsigned int file_count;
 };
 
@@ -112,7 +112,7 @@ void daemon_device_forget(struct daemon_device *device);
 void daemon_device_reply(struct daemon_device *device, const struct daemon_owed *owed,
 			 const struct vcuda_ctl_reply *reply);
 
-/* For contexts: one is gone, or lost its worker. */
+/* For the code of contexts: a context has ended, or has lost its worker. */
 void daemon_device_update(struct daemon_device *device);
 
 /* For contexts: delivers as many events as there is room for. */

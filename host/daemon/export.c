@@ -7,12 +7,12 @@
 #include "keeper/keeper.h"
 
 struct request {
-	struct daemon_keeper_request keeper; /* whose `entry` is in `unused` as long as the request is not */
+	struct daemon_keeper_request keeper; /* `entry` is in `unused` while the request is free */
 	struct daemon_device *device;
 	struct daemon_owed owed;
 };
 
-/* As many as a guest can ask for at once: the end of a file never needs memory. */
+/* One for each request that the queue can hold: the end of a file never allocates memory. */
 static struct request requests[VCUDA_QUEUE_SIZE];
 static struct vcuda_list unused = VCUDA_LIST_INIT(unused);
 

@@ -212,7 +212,7 @@ static bool has_place(const struct process_client *new)
 	return of_user < (MOST - count);
 }
 
-/* NULL: there is no place for it. */
+/* NULL: no place is free. */
 static struct process_client *make_client(struct daemon_local *local, int fd, const struct ucred *who)
 {
 	struct process_client *client = calloc(1, sizeof(*client));

@@ -17,7 +17,7 @@ struct daemon_restore {
 	struct daemon_local *local;
 	struct ucred who;
 	int fd;
-	pid_t worker; /* that is detached when the connection ends; 0: none */
+	pid_t worker; /* the worker that is detached when the connection ends; 0: none */
 };
 
 enum daemon_restore_next {

@@ -337,7 +337,7 @@ static void accepted(struct daemon_listener *listener, int fd)
 		daemon_local_process_add(local, fd, &who);
 		return;
 	}
-	/* Behind those of the same user that wait. */
+	/* The connection goes behind the waiting ones of the same user. */
 	pause = count_waiting(local, who.uid) ? 1 : daemon_connection_rate_take(&local->rate, who.uid, daemon_now());
 	if (!pause)
 		admit(local, fd, &who);

@@ -46,7 +46,7 @@ static int open_read_only(int fd)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Takes fd. There are as many places as regions, so one is free. */
+/* Takes fd. There are as many places as regions, so a place is free. */
 static unsigned int file_get(struct daemon_memory *memory, int fd, const struct stat *stat)
 {
 	unsigned int i, place = 0;

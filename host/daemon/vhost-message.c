@@ -373,7 +373,7 @@ static int get_config(struct daemon_vhost *vhost)
 
 	if (vhost->message.header.size < offsetof(struct config_space, region) || space->size > sizeof(space->region) ||
 	    space->offset > sizeof(bytes) - space->size) {
-		vhost->message.header.size = 0; /* how an error is told */
+		vhost->message.header.size = 0; /* a reply without a payload reports an error */
 		return -EINVAL;
 	}
 	check_queues(vhost);

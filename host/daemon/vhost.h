@@ -51,7 +51,7 @@ struct daemon_vhost {
 	int fd;                              /* of the connection, -1: none */
 	struct daemon_vhost_message message; /* being received, or waiting for the device to stop */
 	size_t received;
-	int fds[DAEMON_VHOST_FDS]; /* that came with it; a handler that takes one puts -1 */
+	int fds[DAEMON_VHOST_FDS]; /* descriptors of the message; a handler that takes one puts -1 */
 	unsigned int fd_count;
 	uint8_t out[2 * sizeof(struct daemon_vhost_message)]; /* a reply that the socket had no room for */
 	size_t out_bytes;

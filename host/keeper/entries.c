@@ -17,7 +17,7 @@ struct keeper_entry {
 	struct vcuda_list of_owner;                   /* or of `orphans` */
 	const struct keeper_owner *owner;             /* NULL: gone, or has withdrawn it */
 	struct keeper_entry *pool;                    /* NULL: none, or gone */
-	bool is_orphan;                               /* its memory counts here */
+	bool is_orphan;                               /* the entry's memory counts for the keeper */
 	bool has_ended;                               /* only its descriptors are left */
 	unsigned int descriptors, files;
 	struct vcuda_keeper_message offer;

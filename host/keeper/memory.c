@@ -7,18 +7,18 @@
 #include "protocol/ipc/ledger.h"
 #include "table.h"
 
-#define BLOCK 512 /* of st_blocks */
+#define BLOCK 512 /* unit of st_blocks, bytes */
 
 struct keeper_memory {
 	struct vcuda_list in_bucket;
-	struct vcuda_list uses;    /* that count */
+	struct vcuda_list uses;    /* the uses that count */
 	struct vcuda_list sharers; /* struct sharer */
 	unsigned int references;
 	bool is_file;
 	dev_t device;
 	ino_t inode;
 	uint32_t gpu;
-	uint64_t least; /* the most that a use in the list was said to cost */
+	uint64_t least; /* the largest announced cost of a use in the list */
 	uint64_t bytes; /* in the sum */
 };
 

@@ -45,7 +45,7 @@ void keeper_memory_end_sharing(struct keeper_shared *worker);
 /* The memory that entries hold on one GPU. */
 struct keeper_memory_sum {
 	uint64_t bytes;
-	uint64_t uses; /* that count */
+	uint64_t uses; /* the number of uses that count */
 };
 
 /* Calls with each GPU whose sum has changed since the last call, and the sum. */

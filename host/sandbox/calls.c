@@ -30,9 +30,9 @@ const struct sandbox_calls sandbox_allowed[] = {
 	       S(nanosleep), S(clock_nanosleep), S(clock_gettime), S(clock_getres), S(gettimeofday), S(getcpu),
 	       S(restart_syscall)),
 	 CALLS_EACH},
-	/* How many processors there are. */
+	/* The number of processors. */
 	{CALLS(S(sched_getaffinity), S(sched_get_priority_max), S(sched_get_priority_min)), CALLS_EACH},
-	/* Signals: the software GPU finds stray accesses of kernels by them. */
+	/* Signals, with which the software GPU catches stray accesses of kernels. */
 	{CALLS(S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack)), CALLS_EACH},
 	/* Descriptors: rings' doorbells, the control channel, files of libraries and caches. Landlock limits names. */
 	{CALLS(S(read), S(write), S(close), S(fcntl), S(pipe2), S(fstat), S(newfstatat), S(readlink), S(readlinkat)),

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define VERSION 1u /* of landlock_create_ruleset(): asks for the ABI */
+#define VERSION 1u /* flag of landlock_create_ruleset() that asks for the ABI */
 #define PATH_BENEATH 1
 
 #define NET_BIND_TCP (1u << 0)

@@ -39,7 +39,7 @@ int landlock_allow(int ruleset, const char *path, uint64_t rights);
  */
 int landlock_allow_in_proc(int ruleset, const char *path, uint64_t rights);
 
-/* For this thread, and those that it starts, for good; closes the ruleset. 0 or -errno. */
+/* Limits this thread and threads that it starts, for good; closes the ruleset. 0 or -errno. */
 int landlock_enter(int ruleset);
 
 #endif

@@ -27,7 +27,7 @@ enum sandbox_unknown {
 /* For all threads. */
 int sandbox_limit_calls(enum sandbox_role role, enum sandbox_unknown unknown);
 
-/* For this thread, and those that it starts: no new processes, and signals to this process only. */
+/* This thread and those that it starts get no new processes, and may signal this process only. */
 int sandbox_limit_processes(void);
 
 #endif

@@ -238,7 +238,7 @@ static int visit_folder(const struct visitor *v, const char *parent, const char 
 	return visit(v, WORKER_FILE_KEEP, true, path);
 }
 
-/* Where the software GPU keeps compiled kernels (softgpu/cache/ptx-cache.c). */
+/* The folder of kernels that the software GPU compiled (softgpu/cache/ptx-cache.c). */
 static int visit_kernels(const struct visitor *v)
 {
 	const char *given = value_of(v, "VCUDA_CACHE"), *cache = value_of(v, "XDG_CACHE_HOME"),
@@ -253,7 +253,7 @@ static int visit_kernels(const struct visitor *v)
 	return visit_folder(v, value_of(v, "HOME"), "/.cache/vcuda/kernels");
 }
 
-/* Where NVIDIA's driver keeps them, and its settings. */
+/* The folder of kernels that NVIDIA's driver compiled, and its settings. */
 static int visit_compute_cache(const struct visitor *v)
 {
 	const char *given = value_of(v, "CUDA_CACHE_PATH"), *home = value_of(v, "HOME");

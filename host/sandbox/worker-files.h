@@ -26,8 +26,8 @@ enum worker_file_kind {
 struct worker_file {
 	enum worker_file_kind kind;
 	bool needed;       /* a worker whose user may not use the file does not work */
-	const char *path;  /* where the file is, if there is one; perhaps relative */
-	const char *place; /* where the worker looks for it, absolute and without "." and ".." */
+	const char *path;  /* location of the file, if it exists; perhaps relative */
+	const char *place; /* path in the worker's view, absolute and without "." and ".." */
 };
 
 struct worker_file_needs {

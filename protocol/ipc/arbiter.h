@@ -12,7 +12,7 @@
 
 #define VCUDA_ARBITER_VERSION 3
 
-/* The listening socket in a new vcuda-arbiter. */
+/* Number of the descriptor of the listening socket in a new vcuda-arbiter. */
 #define VCUDA_ARBITER_FD 3
 
 #define VCUDA_SHARE_MOST 1000

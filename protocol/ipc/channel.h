@@ -72,7 +72,7 @@ struct vcuda_channel_extent {
  */
 #define VCUDA_CHANNEL_FIRST_COOKIE 1
 #define VCUDA_REFUSED_USER EACCES   /* vcudad serves another user alone */
-#define VCUDA_REFUSED_PLACE EUSERS  /* it serves as many programs as it may, or as many of this user */
+#define VCUDA_REFUSED_PLACE EUSERS  /* vcudad serves no more programs, or no more of this user */
 #define VCUDA_REFUSED_SELF ELOOP    /* the program is a worker of this vcudad */
 #define VCUDA_REFUSED_START ENOEXEC /* a worker cannot be started */
 

@@ -19,8 +19,8 @@
 #define VCUDA_GPU_USE_PROCESSES 4096
 
 enum vcuda_gpu_use_type {
-	VCUDA_GPU_USE_MEMORY = 1, /* how much memory each process has */
-	VCUDA_GPU_USE_SAMPLES     /* whose kernels ran: new samples, the oldest first. Not where that is not known */
+	VCUDA_GPU_USE_MEMORY = 1, /* memory of each process */
+	VCUDA_GPU_USE_SAMPLES     /* new samples of running kernels, the oldest first. Refused if they are not known */
 };
 
 struct vcuda_gpu_use_memory {

@@ -53,7 +53,7 @@ enum vcuda_ledger_type {
  * gate, and asks again when `room` in the page has changed. It may be told to release its memory meanwhile.
  */
 enum vcuda_ledger_room {
-	VCUDA_LEDGER_ASK_AGAIN, /* what another worker gave back may not be there yet */
+	VCUDA_LEDGER_ASK_AGAIN, /* memory that another worker gave back may not be free yet */
 	VCUDA_LEDGER_WAIT,      /* until other VMs have made room (vcudad --overcommit) */
 	VCUDA_LEDGER_NO_ROOM,   /* other VMs cannot make room */
 };
@@ -68,12 +68,12 @@ struct vcuda_ledger_message {
 enum vcuda_ledger_process_limit {
 	VCUDA_LEDGER_STREAMS,
 	VCUDA_LEDGER_HANDLES,
-	VCUDA_LEDGER_QUEUED_COMMANDS, /* that a stream has taken and not ended */
-	VCUDA_LEDGER_QUEUED_BYTES,    /* of the host's memory that they hold */
-	VCUDA_LEDGER_MODULE_BYTES,    /* of the host's memory that the code of modules takes */
+	VCUDA_LEDGER_QUEUED_COMMANDS, /* commands that a stream has taken and not ended */
+	VCUDA_LEDGER_QUEUED_BYTES,    /* host memory that these commands hold */
+	VCUDA_LEDGER_MODULE_BYTES,    /* host memory of the code of modules */
 	VCUDA_LEDGER_COMPILE_SECONDS, /* of a processor, for one kernel; with NVIDIA's driver for one call */
-	VCUDA_LEDGER_COMPILE_BYTES,   /* of the host's memory, for one kernel */
-	VCUDA_LEDGER_KERNEL_SECONDS,  /* that a kernel may run on the software GPU, and a command on a GPU in turns */
+	VCUDA_LEDGER_COMPILE_BYTES,   /* host memory to compile one kernel */
+	VCUDA_LEDGER_KERNEL_SECONDS,  /* limit for a kernel on the software GPU, and for a command in turns on a GPU */
 	VCUDA_LEDGER_PROCESS_LIMITS
 };
 

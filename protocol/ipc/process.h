@@ -17,7 +17,7 @@
 
 struct vcuda_process_request {
 	uint32_t action;       /* enum vcuda_process_action */
-	uint32_t milliseconds; /* that running work may take, <= VCUDA_PROCESS_MS_MAX */
+	uint32_t milliseconds; /* limit for running work to end, <= VCUDA_PROCESS_MS_MAX */
 	uint32_t pid;          /* as the client's pid namespace numbers it */
 	uint32_t reserved;
 };

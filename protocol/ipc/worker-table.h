@@ -25,9 +25,9 @@ struct vcuda_worker_table_slot {
 	uint64_t group;
 	/* of each device's memory, where the back end counts it (the software GPU) */
 	_Atomic uint64_t bytes[VCUDA_CPU_DEVICES_MOST];
-	_Atomic uint32_t at_work;  /* which devices run something now, on the software GPU: protocol/cpu-devices.h */
-	_Atomic uint32_t computes; /* it has or had a context; the rest is valid where this is read as not 0 */
-	_Atomic uint32_t ends;     /* its guest process is gone, and what it had is being freed */
+	_Atomic uint32_t at_work;  /* devices that run work now, on the software GPU: protocol/cpu-devices.h */
+	_Atomic uint32_t computes; /* the worker has or had a context; other members are valid while this is not 0 */
+	_Atomic uint32_t ends;     /* the guest process is gone, and its objects are being freed */
 };
 
 struct vcuda_worker_table {

@@ -32,7 +32,7 @@ enum ptx_shape_kind {
 
 struct ptx_shape {
 	uint8_t kind;
-	uint8_t zeros; /* so many low bits of the scalar are known to be 0 */
+	uint8_t zeros; /* number of low bits of the scalar that are known to be 0 */
 	bool known;    /* the scalar is the constant `value` */
 	uint64_t value;
 	const int64_t *offsets; /* PTX_LANES of them; the least is not below -2^31 */
@@ -46,12 +46,12 @@ enum ptx_origin_kind {
 	PTX_ORIGIN_ANYTHING,
 };
 
-/* Which parameter an address comes from; see ptx-provenance.c. */
+/* The parameter that an address comes from; see ptx-provenance.c. */
 struct ptx_origin {
 	uint8_t kind;
 	bool exact;     /* the parameter's value itself */
-	uint8_t zeros;  /* so many low bits of a number, or of an address less the parameter, are known to be 0 */
-	uint32_t param; /* where it is among the parameters */
+	uint8_t zeros;  /* low bits known to be 0, of a number, or of an address minus the parameter */
+	uint32_t param; /* index of the parameter */
 };
 
 enum ptx_along_kind {
@@ -60,7 +60,7 @@ enum ptx_along_kind {
 	PTX_ALONG_ANYTHING,
 };
 
-/* By how much a register changes from a block to the next one along x; see ptx-prefetch.c. */
+/* The change of a register from a block to the next one along x; see ptx-prefetch.c. */
 struct ptx_along {
 	uint8_t kind;
 	int64_t by;
@@ -101,12 +101,12 @@ struct ptx_body {
 	uint8_t *called;        /* per function of the module: enum ptx_called, of calls by name */
 	uint32_t *subroutine;   /* per function: which routine it is then */
 	bool has_calls;            /* of routines */
-	uint32_t subroutine_count; /* of these */
+	uint32_t subroutine_count; /* number of functions that run as subroutines */
 	uint64_t static_shared;
 	bool irreducible, has_barrier, has_warp, has_waits, has_reconvergence, misses, has_signals, has_strides,
 		uses_dynamic_shared;
 	bool has_warp_loop; /* warps take turns in the full version by themselves; see ptx-warp-loop.c */
-	uint64_t *warp_loop_saved;  /* what they keep then */
+	uint64_t *warp_loop_saved;  /* registers that warps save when they take turns */
 	int32_t carry; /* the condition code register, or -1 */
 	/*
 	 * The registers' shapes while all lanes run together, and while some wait: a register that waiting lanes may

@@ -185,7 +185,7 @@ bool ptx_body_blocks(struct ptx_body *body)
 struct ordering {
 	struct ptx_body *body;
 	uint32_t *sequence, count; /* the result */
-	uint32_t *region, regions; /* which region a block is in now */
+	uint32_t *region, regions; /* the region of each block */
 	uint32_t *index, *low, *component, *stack, *cursor, next_component;
 	uint32_t *pred_at, *preds;
 };

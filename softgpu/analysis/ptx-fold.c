@@ -8,7 +8,7 @@
 
 #include "analysis/ptx-body.h"
 
-/* How far apart the two shifts may be. */
+/* Largest distance of the two shifts. */
 #define REACH 32
 
 static bool is_shift(const struct ptx_instr *i, const char *name, const struct ptx_instr *of)

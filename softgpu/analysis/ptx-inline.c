@@ -275,7 +275,7 @@ static struct ptx_instr *append_call(struct ptx_body *body, struct frame *f, con
 	return copy;
 }
 
-/* How many results of a call the callee has. */
+/* The number of results of a call that the callee has. */
 static uint32_t common_rets(const struct ptx_call *call, const struct ptx_function *callee)
 {
 	return call->ret_count < callee->ret_count ? call->ret_count : callee->ret_count;

@@ -21,7 +21,7 @@ struct ptx_instance {
 	struct ptx_symbol symbol; /* first: operands point to it; its offset is in the routine's frame */
 	struct ptx_slot slots[PTX_MAX_SLOTS];
 	unsigned slot_count;
-	struct ptx_routine *routine; /* whose frame it is in: a subroutine's are in the kernel's */
+	struct ptx_routine *routine; /* the routine whose frame has it; for a subroutine the kernel */
 	bool memory; /* accesses overlap, its address is taken or a real call passes it: it lives in local memory */
 	bool placed;
 };
@@ -84,7 +84,7 @@ extern uint32_t ptx_most_inlined;
 bool ptx_body_outline(struct ptx_body *body);
 
 /* ---- ptx-subroutine.c ---- */
-/* Which of the parameters that are passed to subroutines have to be in memory. */
+/* Finds the parameters of subroutines that have to be in memory. */
 void ptx_check_passed(struct ptx_body *body);
 /* Replaces a call of a subroutine by moves of its arguments, the call, and moves of its results. */
 bool ptx_rewrite_branch_call(struct ptx_body *body, const struct ptx_instr *i);
@@ -105,13 +105,13 @@ bool ptx_body_params(struct ptx_body *body);
 /* ---- ptx-routine.c ---- */
 /* The routines of a kernel, itself last. */
 bool ptx_routines_find(struct ptx_body *body);
-/* How a function that is defined is called. */
+/* The kind of the calls of a function that is defined. */
 enum ptx_called ptx_call_kind(const struct ptx_body *body, const struct ptx_call *call);
 /* Per instruction, what is live behind the real calls of routines that may run again before they have returned. */
 bool ptx_live_calls(struct ptx_body *body, uint64_t ***calls);
 
 /* ---- ptx-stack.c ---- */
-/* Where a routine's results and parameters lie in its frame, results first; returns their end. */
+/* The offsets of a routine's results and parameters in its frame, results first; returns their end. */
 uint64_t ptx_frame_layout(const struct ptx_function *fn, uint64_t *offsets);
 /* A branch to the label whose key a register holds, else to `bad`; or no matter where, if that is PTX_NO_LABEL. */
 #define PTX_NO_LABEL UINT32_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which registers an instruction touches, and which are live at the borders of blocks. */
+/* Registers that an instruction touches, and live registers at the borders of blocks. */
 #include <string.h>
 
 #include "analysis/ptx-body.h"

@@ -32,7 +32,7 @@ struct outlining {
 /* ---- which functions run ---- */
 
 struct visit {
-	uint32_t function, at; /* its next instruction */
+	uint32_t function, at; /* the function, and the index of its next instruction */
 	uint32_t other;        /* of a call through a pointer: the next function that it may reach */
 };
 

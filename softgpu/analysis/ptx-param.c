@@ -149,7 +149,7 @@ static bool rewrite_call(struct ptx_body *body, const struct ptx_instr *i)
 	for (uint32_t a = 0; a <= count; a++) {
 		const struct ptx_symbol *s = a ? i->call->args[a - 1] : i->call->ret_count ? i->call->rets[0] : NULL;
 
-		/* an access further down may have made a memory variable of it */
+		/* a later access may have turned the parameter into a memory variable */
 		if (s && ((const struct ptx_instance *)s)->memory)
 			return ptx_body_fail(body, PTX_NOT_SUPPORTED, i->line, "the call of `%s` is not supported",
 					     i->call->callee->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far an address moves from one block to the next, for each register: for prefetches (ptx-lower-prefetch.c). */
+/* Distances of an address from one block to the next, for each register: for prefetches (ptx-lower-prefetch.c). */
 #include <string.h>
 
 #include "analysis/ptx-body.h"

@@ -135,12 +135,12 @@ bool ptx_append_choice(struct ptx_body *body, const struct ptx_instr *like, int3
 struct patch {
 	struct patch *next;
 	const struct ptx_routine *routine;
-	struct ptx_operand *operand; /* its frame's size, or minus that */
+	struct ptx_operand *operand; /* the frame size of `routine`, or minus the frame size */
 };
 
 struct stack {
 	struct ptx_body *body;
-	struct ptx_routine *r; /* at hand */
+	struct ptx_routine *r; /* the present routine */
 	struct patch *patches;
 	int32_t sp, target;
 	struct ptx_gate gate; /* of subroutines */
@@ -155,7 +155,7 @@ static bool has_frame(const struct ptx_routine *r)
 	return r->symbol && !r->subroutine;
 }
 
-/* A place in the frame of the routine at hand. */
+/* A place in the frame of the present routine. */
 static struct ptx_operand own(const struct stack *s, uint64_t offset)
 {
 	return place(has_frame(s->r) ? s->sp : -1, offset);
@@ -376,7 +376,7 @@ static bool expand_plain(struct stack *s, const struct ptx_instr *i)
 
 		if (!local || (ops[n].kind != PTX_OP_SYMBOL && ops[n].kind != PTX_OP_MEM))
 			continue;
-		/* what is passed to a subroutine */
+		/* arguments of a subroutine */
 		if (!has_frame(((const struct ptx_instance *)v)->routine))
 			continue;
 		if (ops[n].kind == PTX_OP_MEM && ops[n].reg < 0) {
@@ -523,7 +523,7 @@ static bool rebuild(struct stack *s, bool calls)
 	return ptx_append_leaves(body) && (!calls || emit_return_hub(s));
 }
 
-/* How much stack the calls of a kernel need: all that can be on it at once, if that is known. */
+/* The stack that the calls of a kernel need: the largest sum on it at once, if that is known. */
 static uint64_t stack_bytes(const struct ptx_body *body)
 {
 	uint64_t bytes = ALIGN;

@@ -129,9 +129,9 @@ uint32_t header_of(const struct ptx_body *body, uint32_t latch)
 
 /* ---- turns in the full version: lower/ptx-warp-loop.c ---- */
 
-/* More than this for each warp, and stacks are no worse. */
+/* Saved bytes of a warp above which separate stacks are no slower. */
 #define MOST_SAVED 1024
-/* And more than this at the ends of all loops take long to compile. */
+/* Copies at the ends of all loops above which compilation takes long. */
 #define MOST_COPIES 1024
 
 uint32_t ptx_saved_bytes(const struct ptx_body *body, uint32_t reg)

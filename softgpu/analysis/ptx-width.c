@@ -92,7 +92,7 @@ bool ptx_body_width(struct ptx_body *body, unsigned *lanes, bool *scalar)
 
 /* ---- vectors ---- */
 
-/* So many instructions of vectors for each access are fewer than what memory takes. */
+/* Vector instructions for each access that take less time than the access. */
 #define MOST_ARITHMETIC 2
 
 struct search {

@@ -21,7 +21,7 @@ struct buffer {
 	uint32_t below; /* FILL_INTS, FILL_ROWS */
 };
 
-/* How outputs are compared; a sum is over all elements whose index is the same modulo `fold`. */
+/* Comparison of outputs; a sum is over all elements whose index is the same modulo `fold`. */
 enum result { RESULT_INTS, RESULT_FLOATS, RESULT_INT_SUMS, RESULT_FLOAT_SUMS };
 
 struct bench_case {
@@ -30,13 +30,13 @@ struct bench_case {
 	uint32_t grid[2], block[2];
 	struct buffer buffers[MAX_BUFFERS]; /* the kernel's first parameters, in order */
 	int ints[2];
-	unsigned int_count; /* that follow them, after `scale` */
+	unsigned int_count; /* number of `ints`, which follow `scale` as parameters */
 	float scale;        /* 0: no such parameter */
 	void (*openmp)(void **buffers);
 	unsigned output; /* buffer that is compared */
 	enum result result;
 	unsigned fold;
-	double gigabytes, gflops; /* that one run moves or does; 0: not said */
+	double gigabytes, gflops; /* moved or computed by one run; 0: not given */
 };
 
 extern const struct bench_case bench_cases[];

@@ -44,7 +44,7 @@ static uint64_t wanted_bytes(void)
 	return (uint64_t)mib << 20;
 }
 
-/* Where the project's other programs keep what they fetched. */
+/* The folder of files that the project's other programs have fetched. */
 static bool default_path(char *to, size_t size)
 {
 	const char *given = getenv("VCUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -19,7 +19,7 @@
 struct CUctx_st {
 	struct vcuda_list node; /* all that are alive */
 	uint64_t id;       /* tells a context from a later one at the same address, or in the same primary context */
-	unsigned int refs; /* its life, and each thread that waits in one of its calls */
+	unsigned int refs; /* one for the context itself, and one for each thread that waits in one of its calls */
 	CUdevice device;
 	bool alive;
 	bool primary;

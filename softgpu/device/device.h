@@ -16,7 +16,7 @@
 #define SOFTGPU_WARP 32
 #define SOFTGPU_SHARED_PER_BLOCK 49152
 #define SOFTGPU_LOCAL_PER_THREAD (512u << 10)
-#define SOFTGPU_MAPPING (2u << 20) /* what a GPU maps memory in */
+#define SOFTGPU_MAPPING (2u << 20) /* granularity of mappings on a GPU */
 #define SOFTGPU_MAX_1D 131072
 #define SOFTGPU_MAX_2D_WIDTH 131072
 #define SOFTGPU_MAX_2D_HEIGHT 65536
@@ -33,7 +33,7 @@
 #define SOFTGPU_PRIORITY_LEAST 0
 
 #define SOFTGPU_MOST_DEVICES VCUDA_CPU_DEVICES_MOST
-#define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* one bit a device */
+#define SOFTGPU_ALL_DEVICES ((1u << SOFTGPU_MOST_DEVICES) - 1) /* a bit for each device */
 
 /* The memory of blocks belongs to all devices together; this device is charged for it. */
 #define SOFTGPU_BLOCK_DEVICE 0
@@ -57,7 +57,7 @@ struct softgpu_device {
 	unsigned int count;   /* of devices */
 	char name[64];
 	uint64_t memory;      /* bytes, of each device */
-	uint64_t block_memory; /* bytes that the blocks at hand may have together */
+	uint64_t block_memory; /* limit for the bytes of all resident blocks */
 	unsigned int threads; /* workers, and multiprocessors */
 	unsigned int architecture; /* compute capability, 120 for 12.0 */
 	/* Bytes of shared memory: of a block that asks for the most, of a multiprocessor, and added to each block. */

@@ -8,7 +8,7 @@
 #include "common/control-group.h"
 
 struct limit {
-	uint64_t (*read)(const char *folder); /* of a group; UINT64_MAX: none */
+	uint64_t (*read)(const char *folder); /* reads the limit of a group; UINT64_MAX: none */
 	uint64_t lowest;
 };
 

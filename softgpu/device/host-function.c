@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Callbacks in streams. They run on one thread of their own, one after the other, so that one that takes long holds up
- * no thread that runs kernels. In a context that has failed they are called all the same, with its error.
+ * no thread that runs kernels. In a context that has failed they are called nevertheless, with its error.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void *run(void *unused)
 
 		f->call(f->handle, f->status, f->user);
 		if (f->status != CUDA_SUCCESS) {
-			free(f); /* its operation is gone */
+			free(f); /* the operation was freed */
 			continue;
 		}
 		softgpu_lock();

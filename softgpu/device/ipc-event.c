@@ -49,7 +49,7 @@ struct await {
 	struct softgpu_op op;
 	struct softgpu_shared_event *event;
 	uint64_t number;
-	struct await *next; /* of those that a thread looks after */
+	struct await *next; /* the next wait that a thread looks after */
 };
 
 /* A descriptor of the same file with locks of its own: a descriptor that was passed on shares its locks. */
@@ -130,7 +130,7 @@ static bool is_locked(const struct softgpu_shared_event *e, uint64_t number)
 	return fcntl(e->fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
 }
 
-/* Publishes the number, which later waits then wait for; false: a higher one is there already. */
+/* Publishes the number that later waits wait for; false: a higher number was published already. */
 static bool publish(struct softgpu_shared_event *e, uint64_t number)
 {
 	uint64_t newest = atomic_load(&e->numbers->begun);

@@ -42,9 +42,9 @@ struct import {
 	uint64_t start, bytes;     /* of the pages */
 	uint64_t slot, slot_bytes; /* address space around them: no other memory is in their granules (stray.c) */
 	struct CUctx_st *context;
-	CUdevice device; /* that has the memory */
+	CUdevice device; /* the device with the memory */
 	struct vcuda_share_handle handle;
-	struct CUmemPoolHandle_st *pool; /* it is imported of that one; NULL: opened by a handle of its own */
+	struct CUmemPoolHandle_st *pool; /* the imported pool with the memory; NULL: opened by a handle of its own */
 	unsigned int refs;               /* times that it was opened */
 	struct import *next;
 };

@@ -49,7 +49,7 @@ static struct ptx_range host_bounds(const struct softgpu_range *table, size_t co
 	return range;
 }
 
-/* Ranges are sorted by start, and so are they after this. */
+/* Ranges are sorted by start, and stay sorted. */
 static struct ptx_range bounds(const struct softgpu_range *table, size_t count, const struct softgpu_range *r,
 			       const struct CUctx_st *context)
 {

@@ -27,11 +27,11 @@ struct softgpu_range {
 	uint64_t start, size; /* as asked for: the next byte is out of bounds */
 	struct CUctx_st *context; /* NULL: a __managed__ variable in host memory */
 	enum softgpu_range_kind kind;
-	CUdevice device;       /* that has the memory; without meaning for memory of the host */
+	CUdevice device;       /* the device with the memory; no meaning for host memory */
 	uint8_t reads, writes; /* bits of the devices whose kernels may; contexts with peer access may as well */
 	bool copy_writes;
 	struct CUmemPoolHandle_st *pool; /* NULL: none */
-	uint64_t lead, taken; /* of device memory: bytes of the arena before the start, and in all */
+	uint64_t lead, taken; /* device memory: bytes of the arena before the start, and in all */
 };
 
 /* The range that holds all of [address, address + bytes), or NULL. Valid until the table changes. */
@@ -49,7 +49,7 @@ const struct softgpu_range *softgpu_range_before(uint64_t address);
  */
 bool softgpu_range_spans(uint64_t address, uint64_t bytes, bool write);
 
-/* How many of the bytes from `address` on, of `bytes` at most, spans() allows to read. */
+/* The number of bytes from `address` on, at most `bytes`, that spans() allows to read. */
 uint64_t softgpu_range_reach(uint64_t address, uint64_t bytes);
 
 /*

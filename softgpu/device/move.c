@@ -17,7 +17,7 @@
 
 #include "common/log.h"
 
-static _Atomic uint32_t moves;  /* that were begun; changed with the lock */
+static _Atomic uint32_t moves;  /* number of moves that were begun; changed with the lock */
 static _Atomic uint32_t moving; /* 1 while one is under way; a futex */
 static uint64_t arena_start, arena_end;
 static struct sigaction before;
@@ -50,7 +50,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	if (before.sa_flags & SA_SIGINFO)
 		before.sa_sigaction(number, info, context);
 	else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
-		signal(number, SIG_DFL); /* it comes again */
+		signal(number, SIG_DFL); /* the signal is delivered again */
 	else
 		before.sa_handler(number);
 }

@@ -14,11 +14,11 @@ struct CUmemPoolHandle_st {
 	uint64_t threshold, limit;
 	uint64_t used, used_high, reserved_high;
 	int reuse[3];                   /* policies of which there is nothing to decide here */
-	CUdevice device;                /* that has the memory */
+	CUdevice device;                /* the device with the memory */
 	uint8_t access;                 /* bits of the devices whose kernels may access it */
 	bool shareable;                 /* made for several processes */
 	bool imported;                  /* another process's: has imported memory only, and allocates nothing */
-	bool offered;                   /* by this process */
+	bool offered;                   /* this process has exported the pool */
 	struct vcuda_share_handle name; /* of an imported or an offered one */
 };
 

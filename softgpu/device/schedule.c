@@ -59,7 +59,7 @@ static unsigned int idle, idle_extra;                        /* workers that sle
 static unsigned int extra;                                   /* workers beyond the device's number */
 static unsigned int waiting;                                 /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
-static uint64_t pending;                                 /* of those, which have not ended */
+static uint64_t pending;                                 /* submitted operations that have not ended */
 static uint64_t held;                                    /* bytes in these */
 static struct vcuda_list busy = VCUDA_LIST_INIT(busy);   /* streams with work */
 static struct vcuda_list ready = VCUDA_LIST_INIT(ready); /* operations with unclaimed units, by priority */
@@ -306,7 +306,7 @@ bool softgpu_submit(struct CUstream_st *stream, struct softgpu_op *op, bool call
 		return false;
 	stream->refs++;
 	vcuda_list_add(&stream->busy, &busy);
-	/* An operation without units may end in here, and `op` with it. */
+	/* An operation without units may end in this call, which frees `op`. */
 	caller_runs = caller_runs && may_start(op);
 	dispatch(caller_runs ? op : NULL);
 	return caller_runs;

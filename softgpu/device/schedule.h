@@ -61,7 +61,7 @@ struct softgpu_op {
 	void (*finish)(struct softgpu_op *op);
 };
 
-/* A stream's queue; stream.h has the rest of it. */
+/* A stream's queue; the other members of a stream are in stream.h. */
 struct CUstream_st {
 	struct CUctx_st *context;
 	struct vcuda_list node; /* in its context's list of streams */

@@ -8,7 +8,7 @@
 #define PAGE 4096u
 #define FAR (1ull << 30)
 
-/* The most pages beside all allocations that the process may have stored to: 16 MiB. */
+/* Limit for pages outside all allocations that the process may have stored to: 16 MiB. */
 #define MOST_PAGES 4096u
 #define SLOTS (2 * MOST_PAGES)
 

@@ -18,7 +18,7 @@
 struct value_op {
 	struct softgpu_op op;
 	bool wide;          /* 64 bits, else 32 */
-	unsigned int flags; /* how a wait compares */
+	unsigned int flags; /* comparison of a wait */
 	uint64_t address, value;
 };
 
@@ -29,8 +29,8 @@ struct value_op {
 
 static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER; /* a plain one of its own lets the thread sleep without the scheduler's */
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static unsigned int waits;   /* that are queued */
-static unsigned int changes; /* of that number */
+static unsigned int waits;   /* number of queued waits */
+static unsigned int changes; /* number of changes of `waits` */
 
 static void count_wait(int change)
 {
@@ -98,7 +98,7 @@ static bool fulfilled(const struct value_op *v, uint64_t now)
 	uint64_t mask = v->wide ? UINT64_MAX : UINT32_MAX, value = v->value & mask;
 
 	switch (v->flags) {
-	case CU_STREAM_WAIT_VALUE_GEQ: /* of numbers that go round */
+	case CU_STREAM_WAIT_VALUE_GEQ: /* compares numbers that wrap around */
 		return ((now - value) & mask) <= mask / 2;
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return now == value;

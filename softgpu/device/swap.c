@@ -35,7 +35,7 @@ static struct {
 
 struct pages {
 	uint64_t start, end;
-	bool mapped; /* of a file in memory (vmm.c) */
+	bool mapped; /* mapped from a file in memory (vmm.c) */
 };
 
 static bool can_leave(const struct softgpu_range *r, const struct pages *p)

@@ -31,7 +31,7 @@ struct file {
 	uint64_t size;
 	CUdevice device;
 	int fd;
-	bool offered; /* by this process */
+	bool offered; /* this process has exported the allocation */
 	bool named;   /* processes know it by `name` */
 	struct vcuda_share_handle name;
 	struct vcuda_list node;
@@ -53,7 +53,7 @@ struct mapping {
 
 struct reservation {
 	uint64_t start, size;
-	uint64_t block, block_size; /* of the arena's: more, where the alignment is wide */
+	uint64_t block, block_size; /* block of the arena, larger than the memory if the alignment is wide */
 	struct mapping *mappings;
 	struct reservation *next;
 };

@@ -24,7 +24,7 @@ struct ptx_facts *ptx_facts_copy(const void *bytes, size_t size);
 /* Drops facts that turned out to be of another text. */
 void ptx_facts_forget(const struct vcuda_cache_key *text);
 
-/* Where a body ends that has `left` bytes of its text before it. False: not there. */
+/* The end of a body that has `left` bytes of its text before it. False: not found. */
 bool ptx_facts_extent(const struct ptx_facts *facts, uint32_t number, uint64_t left, struct ptx_extent *extent);
 
 /* Gives the functions and kernels of a module, whose heads were read, what the facts say. False: they do not fit. */

@@ -102,7 +102,7 @@ struct ptx_function;
 
 /* The shared variables of a kernel, or the local variables or parameters of a function, together; fits an int. */
 #define PTX_MAX_SPACE_BYTES (1ull << 30)
-#define PTX_MAX_SHARED_BYTES (227u << 10) /* what a block of a present GPU may have */
+#define PTX_MAX_SHARED_BYTES (227u << 10) /* limit of a block on a present GPU */
 
 /* The functions or labels of a .calltargets or .branchtargets directive. */
 struct ptx_targets {
@@ -131,8 +131,8 @@ struct ptx_symbol {
 	struct ptx_symbol *alias; /* of a function: the one that it is another name of */
 	const struct ptx_symbol *outer; /* of a label: the one that it is, of the block around its own */
 	const char *register_name; /* a .reg parameter of a function, which is passed as a .param one */
-	int32_t reg;               /* of that name, in the body */
-	bool predicate;            /* it is one, and passed as a .b32 */
+	int32_t reg;               /* the register `register_name`, in the body */
+	bool predicate;            /* the parameter is a predicate, which is passed as a .b32 */
 };
 
 enum ptx_operand_kind {
@@ -212,7 +212,7 @@ struct ptx_function {
 	unsigned version, target; /* of its text; 0: the text does not say */
 	bool recursive; /* may be called again before it has returned */
 	unsigned line;
-	uint32_t number; /* of its body, in order of the texts */
+	uint32_t number; /* number of its body, in the order of the texts */
 	struct ptx_extent body;
 	bool read; /* from here on all is known but the parameters; under the module's lock `reading` */
 	struct ptx_symbol **params, **rets;
@@ -288,7 +288,7 @@ struct ptx_module {
 	uint32_t variable_count, variable_room, symbol_room, reloc_room;
 	struct ptx_symbol **functions; /* kernels, too */
 	uint32_t function_count, function_room;
-	uint64_t function_base; /* of their addresses */
+	uint64_t function_base; /* base of the functions' addresses */
 	bool uses_heap;         /* malloc() or free() is declared */
 	struct ptx_kernel *kernels;
 	uint32_t kernel_count, kernel_room;

@@ -5,7 +5,7 @@
 
 #include "front/ptx-ir.h"
 
-/* Which machine code of a kernel. */
+/* Identifies the machine code of a kernel. */
 struct ptx_version {
 	bool masked;
 	bool quick;   /* compiled in a fraction of the time, and slower */

@@ -36,7 +36,7 @@ enum ptx_family {
 		PTX_FAMILY_COUNT
 };
 
-/* Which one of its family an instruction is. */
+/* The variant of an instruction in its family. */
 enum ptx_variant {
 	OP_ADD = 1,
 	OP_SUB,
@@ -91,7 +91,7 @@ enum ptx_mbarrier_operation {
 	PTX_MBARRIER_ARRIVE_COPIES, /* cp.async.mbarrier.arrive */
 };
 
-/* How the shape of a result follows from the shapes of the sources; see ptx-shape.c. */
+/* The rule for the shape of a result from the shapes of the sources; see ptx-shape.c. */
 enum ptx_shape_rule {
 	PTX_SHAPE_NONE, /* no result */
 	PTX_SHAPE_PURE, /* uniform if all sources are, else varying */
@@ -128,7 +128,7 @@ enum {
 	PTX_F_CARRY_IN = 1 << 11,
 	PTX_F_STACK = 1 << 12, /* of a thread's stack; replaced by plain instructions in ptx-stack.c */
 	PTX_F_UNKNOWN = 1 << 13, /* not implemented: only its operands are checked */
-	PTX_F_WORDS = 1 << 16, /* its name is checked against a list of words; see ptx-words.c */
+	PTX_F_WORDS = 1 << 16, /* the whole name is checked against a list of words (ptx-words.c) */
 	PTX_F_SITE = 1 << 17,  /* accesses memory through the runtime */
 	PTX_F_WRITE = 1 << 18, /* and writes there */
 	PTX_F_WAIT = 1 << 19,  /* a loop with it may wait for other threads */
@@ -153,7 +153,7 @@ enum {
 struct ptx_opcode {
 	const char *name;
 	uint32_t types;      /* mask over enum ptx_type of the first type; bit 0: none written */
-	ptx_mods mods;       /* what may be written */
+	ptx_mods mods;       /* allowed modifiers */
 	const char *operands; /* a letter each, see below */
 	uint8_t shape;
 	uint32_t flags;

@@ -35,7 +35,7 @@ static bool takes_vector(const struct ptx_instr *i, char letter)
 	}
 }
 
-/* How many elements a vector of a load, store or atomic must have; 0: the name does not say it. */
+/* The number of elements of the vector of a load, store or atomic; 0: the name does not give it. */
 static unsigned lanes(const struct ptx_instr *i)
 {
 	if (!(i->op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM)) || i->op->family == PTX_FAMILY_TEX)
@@ -304,7 +304,7 @@ bool ptx_parse_check_kind(struct ptx_parser *p, const struct ptx_instr *i, unsig
 	return result ? check_result(p, i) : check_source(p, i, operand, letter);
 }
 
-/* How many operands the words of the name ask for; 0: what the row says is enough. */
+/* The number of operands that the words of the name require; 0: the row's own number. */
 static unsigned wanted_count(const struct ptx_instr *i)
 {
 	switch (i->op->family) {

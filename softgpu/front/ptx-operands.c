@@ -273,7 +273,7 @@ bool ptx_parse_check_operands(struct ptx_parser *p, const struct ptx_instr *i)
 	}
 	if (i->count < least || i->count > least + optional)
 		return ptx_parse_fail(p, PTX_INVALID, "`%s` cannot have %u operands", i->name, i->count);
-	/* of those that may be missing the first are there */
+	/* optional operands are left out from the end */
 	optional = i->count - least;
 	for (const char *letter = i->op->operands; *letter; letter++) {
 		bool here = is_needed(i, letter);

@@ -305,7 +305,7 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 		if (name->text[0] == '.' || name->text[0] == '%')
 			return ptx_parse_fail(p, PTX_INVALID, "`%.*s` is not an instruction",
 					      (int)(name->length < 100 ? name->length : 100), name->text);
-		/* one instruction long: braces and brackets may hold anything but a ';' */
+		/* skips one instruction: braces and brackets may hold anything but a ';' */
 		while (p->token.kind && p->token.kind != ';')
 			ptx_parse_next(p);
 		return ptx_parse_expect(p, ';');

@@ -230,7 +230,7 @@ bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label)
 	return ptx_parse_expect(p, ';');
 }
 
-/* Parameters are known in the body, too, and not after it. */
+/* Parameters are visible in the body, too, and not behind it. */
 static bool reopen_params(struct ptx_parser *p, struct ptx_function *fn)
 {
 	for (uint32_t i = 0; i < fn->ret_count + fn->param_count; i++)
@@ -355,7 +355,7 @@ bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage)
 	if (!old && !add_function(p, symbol))
 		return false;
 	if (p->token.kind == '{') {
-		/* of several weak definitions the first counts, before others the strong one */
+		/* the first of several weak definitions counts, unless one is strong */
 		bool again = old && old->function->defined, extra = again && (linkage & PTX_LINK_WEAK);
 
 		if (again && !extra && (!old->weak || old->text == p->text))

@@ -307,7 +307,7 @@ static void parse_text(struct ptx_parser *p, const struct ptx_text *text)
 	p->start = text->text;
 	p->text++;
 	p->constant_bytes = 0;
-	/* what is known of names is so in one dialect */
+	/* names that are known already depend on the dialect of the text */
 	p->dialect = (struct ptx_dialect){0};
 	memset(p->mnemonics, 0, sizeof(p->mnemonics));
 	ptx_parse_next(p);

@@ -42,12 +42,12 @@ struct ptx_parser {
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
-	uint32_t text; /* at hand, from 1 */
-	struct ptx_dialect dialect; /* of it */
-	uint64_t constant_bytes;  /* of its constants so far */
-	const char *start;        /* of it */
+	uint32_t text; /* number of the present text, from 1 */
+	struct ptx_dialect dialect; /* the dialect of the text */
+	uint64_t constant_bytes;  /* bytes of the text's constants so far */
+	const char *start;        /* the begin of the text */
 	struct ptx_token closing; /* the } of the last body */
-	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* of blocks in braces */
+	uint32_t depth, scope_starts[PTX_MAX_SCOPES]; /* depth and starts of blocks in braces */
 	struct ptx_symbol **label_scope, *outer_labels;
 	uint32_t label_scope_count, label_scope_room;
 };
@@ -65,13 +65,13 @@ enum ptx_constant_kind { PTX_CONST_SIGNED, PTX_CONST_UNSIGNED, PTX_CONST_REAL };
 
 struct ptx_constant {
 	enum ptx_constant_kind kind;
-	uint64_t value; /* of a floating point number the bits of an f64 */
+	uint64_t value; /* for a floating point number the bits of an f64 */
 	bool single;    /* a literal of an f32, whose bits are kept just as they are */
 	uint32_t bits;
 };
 
 bool ptx_parse_constant(struct ptx_parser *p, struct ptx_constant *value); /* an expression */
-bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* one that is an integer */
+bool ptx_parse_number(struct ptx_parser *p, uint64_t *value);              /* an expression with an integer value */
 bool ptx_parse_product(struct ptx_parser *p, uint64_t *value);             /* and binds tighter than + and - */
 unsigned ptx_parse_type(const char *text, size_t length);
 uint32_t ptx_parse_hash(const char *name, size_t length);
@@ -82,7 +82,7 @@ struct ptx_symbol *ptx_parse_declare(struct ptx_parser *p, struct ptx_table *tab
 void ptx_parse_close_scope(struct ptx_parser *p, uint32_t scope_start);
 /* Makes a symbol known until its scope is closed. */
 bool ptx_parse_reopen(struct ptx_parser *p, struct ptx_symbol *symbol);
-/* How a declaration at module scope is marked. */
+/* Marks of a declaration at module scope. */
 enum {
 	PTX_LINK_EXTERN = 1 << 0,
 	PTX_LINK_VISIBLE = 1 << 1,
@@ -160,7 +160,7 @@ bool ptx_parse_registers(struct ptx_parser *p, struct ptx_symbol *s, unsigned ty
 /* ---- ptx-parse-call.c ---- */
 /* The rest of the call `i`, which is the function's last instruction. */
 bool ptx_parse_call(struct ptx_parser *p, struct ptx_instr *i);
-/* Where a body begins: registers for the parameters that are declared as such. */
+/* Opens a body: makes registers for the parameters that are declared as such. */
 bool ptx_parse_open_function(struct ptx_parser *p);
 /* Stores the results that registers hold, before the return `i` (the last instruction), or at the end of the body. */
 bool ptx_parse_return(struct ptx_parser *p, struct ptx_instr *i);
@@ -177,7 +177,7 @@ bool ptx_parse_declaration(struct ptx_parser *p, struct ptx_declaration *d);
 bool ptx_parse_place(struct ptx_parser *p, uint64_t *end, struct ptx_symbol *symbol);
 bool ptx_parse_alias(struct ptx_parser *p); /* ptx-alias.c */
 bool ptx_parse_function(struct ptx_parser *p, bool entry, unsigned linkage);
-/* A body, whose { is the token at hand. The scope has all that the body sees, but for the parameters. */
+/* Parses a body whose { is the present token. The scope has all that the body sees but its parameters. */
 bool ptx_parse_function_body(struct ptx_parser *p, struct ptx_function *fn);
 /* From .callprototype on. */
 bool ptx_parse_prototype(struct ptx_parser *p, struct ptx_symbol *label);

@@ -232,7 +232,7 @@ const struct ptx_opcode *ptx_words_find(const char *name, size_t length)
 			continue;
 		if (n > longest)
 			known = false;
-		/* of several rows of one name the first that knows all words */
+		/* the first of several rows of one name that knows all words */
 		if (known)
 			continue;
 		longest = n;

@@ -242,10 +242,10 @@ static void put_exec(struct CUgraphExec_st *e)
 	free(e);
 }
 
-/* The most launches that run at once, as many as grids of a GPU. Each has a thread. */
+/* Limit for launches that run at once, as many as grids of a GPU. Each has a thread. */
 #define MOST_LAUNCHES 128
 
-static unsigned int launches; /* that run; with the scheduler's lock */
+static unsigned int launches; /* number of running launches; with the scheduler's lock */
 
 /* Two launches of one executable graph do not overlap. */
 static bool launch_due(const struct softgpu_op *op)

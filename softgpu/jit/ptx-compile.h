@@ -14,7 +14,7 @@ struct ptx_plan {
 	struct ptx_body body;
 	struct ptx_lowering low;
 	unsigned lanes;
-	double parse_ms; /* what the kernel's text took */
+	double parse_ms; /* time to parse the kernel's text */
 };
 
 /* `scalar`: ptx_body_width(); NULL: not wanted. */

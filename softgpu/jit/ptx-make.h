@@ -9,7 +9,7 @@ struct ptx_wanted {
 	struct ptx_kernel *kernel;
 	uint32_t blockdim[3];
 	struct ptx_version version;
-	bool choose; /* what would take long is made quick; without it, what would take far too long is refused */
+	bool choose; /* slow kernels get quick code; without it, far too slow ones are refused */
 	bool urgent; /* without `choose`: the code that runs meanwhile is scalar */
 };
 

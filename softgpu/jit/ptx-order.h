@@ -19,7 +19,7 @@ struct ptx_order {
 
 _Static_assert(sizeof(struct ptx_order) <= VCUDA_COMPILE_ORDER_BYTES, "an order fits a job");
 
-/* How a module's file begins. There follow the texts' lengths (uint64_t each), the facts, the texts. */
+/* The begin of a module's file. The lengths of the texts (uint64_t each), the facts and the texts follow. */
 struct ptx_order_file {
 	uint64_t text_count, facts_bytes; /* 0: the module has no facts */
 };

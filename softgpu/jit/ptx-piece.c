@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cache's pieces were written by this very build of the compiler, for this key, and their checksums are right;
- * sizes are checked all the same.
+ * sizes are checked nevertheless.
  */
 #include "jit/ptx-piece.h"
 

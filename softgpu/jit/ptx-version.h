@@ -6,7 +6,7 @@
 #include "front/ptx-key.h"
 #include "runtime/ptx-run.h"
 
-/* Where the time went, in ms. */
+/* Times of the steps, in ms. */
 struct ptx_times {
 	double parse, analysis, lowering, passes, emission, link;
 	double cpu; /* of the thread that compiled */
@@ -26,7 +26,7 @@ bool ptx_version_is_checked(void);
 /* A binary without code, which is in no list yet. For ptx_binary_free(). NULL: there is no memory. */
 struct ptx_binary *ptx_binary_new(struct ptx_kernel *kernel, const uint32_t blockdim[3]);
 
-void ptx_binary_free(struct ptx_binary *binary); /* one that is in no list */
+void ptx_binary_free(struct ptx_binary *binary); /* for a binary that is in no list */
 
 /* Puts a binary, which has code, in the place of one with scalar or standalone code. From any thread. */
 void ptx_binary_replace(struct ptx_binary *first, struct ptx_binary *better);

@@ -197,7 +197,7 @@ static struct rank_k rank_k_of(const struct softgpu_blas_work *w)
 	r.c = (char *)(uintptr_t)o[4].address;
 	r.a = w->skipped ? r.c : (const char *)(uintptr_t)o[1].address;
 	r.b = w->skipped ? r.c : (const char *)(uintptr_t)o[2].address;
-	/* A real one is one without imaginary part. */
+	/* A real number has no imaginary part. */
 	memcpy(r.beta, &w->words[o[3].word], vcuda_blas_bytes(o[3].type));
 	return r;
 }

@@ -24,7 +24,7 @@ struct softgpu_product {
 	int op_a, op_b;
 	int64_t m, n, k;
 	struct softgpu_stored a, b;
-	unsigned int wide, wide_size; /* what is computed with */
+	unsigned int wide, wide_size; /* type of the computation, and its bytes */
 	void (*store)(const struct softgpu_product *p, int64_t row, int64_t column, char *sums, int64_t m, int64_t n);
 };
 

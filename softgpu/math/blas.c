@@ -32,10 +32,9 @@ struct blas {
 	const struct vcuda_blas_family *each; /* of one of the batch */
 	void (*function)(void);
 	uint32_t number, flags;
-	unsigned int count; /* of operands */
-	uint64_t rows, columns, down,
-		tiles;   /* of a product's tile, and how many there are in a column and of one product */
-	uint64_t *value; /* of the caller that waits, or NULL */
+	unsigned int count;                  /* of operands */
+	uint64_t rows, columns, down, tiles; /* of a product: one tile; tiles in a column, and all tiles */
+	uint64_t *value;                     /* of the caller that waits, or NULL */
 	uint64_t result[VCUDA_BLAS_VALUE_WORDS];
 	uint64_t words[VCUDA_BLAS_MAX_WORDS];
 	struct vcuda_blas_operand o[VCUDA_BLAS_MAX_OPERANDS];

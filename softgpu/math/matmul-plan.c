@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which products there are, and how they are cut into tiles. */
+/* The supported products, and their division into tiles. */
 #include "math/matmul.h"
 
 #include "protocol/blas-abi.h"

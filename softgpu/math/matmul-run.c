@@ -25,7 +25,7 @@ struct place {
 struct tile {
 	struct softgpu_product p; /* first */
 	const struct softgpu_matmul *m;
-	int64_t row, column; /* where it begins */
+	int64_t row, column; /* begin of the tile */
 	struct place c, d;
 	struct softgpu_epilogue e;
 	char *gradient; /* of the bias, or NULL */
@@ -51,7 +51,7 @@ static char *element(const struct place *p, int64_t row, int64_t column)
 	return (char *)(uintptr_t)(p->address + (uint64_t)row * p->row + (uint64_t)column * p->column);
 }
 
-/* As it is stored by columns, and how it is to be transposed. */
+/* The matrix as stored by columns, and whether it has to be transposed. */
 static struct softgpu_stored stored(const struct vcuda_matmul_layout *l, uint64_t address, uint64_t which)
 {
 	unsigned int size = vcuda_blas_bytes(l->type);
@@ -160,7 +160,7 @@ static void store(const struct softgpu_product *p, int64_t row, int64_t column, 
 
 /* ---- a tile ---- */
 
-/* Numbers that rows take; all the same where there is one. */
+/* Numbers that a row takes; the same value if there is one row. */
 static void spread(const struct tile *t, const uint64_t *words, bool vector, int64_t stride, uint64_t which,
 		   float factor, void *to)
 {

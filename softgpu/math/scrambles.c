@@ -17,7 +17,7 @@
 enum { SCRAMBLED_32 = 102, SCRAMBLED_64 = 104 }; /* cuRAND's numbers of the tables */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static uint64_t *tables[2]; /* of 32 bits and of 64 */
+static uint64_t *tables[2]; /* tables of 32-bit and of 64-bit numbers */
 
 static void *open_library(void)
 {

@@ -13,7 +13,7 @@ static struct {
 	_Atomic uint32_t value;
 } conditions[PLACES];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of new ones */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects new conditions */
 
 uint64_t softgpu_condition_new(uint32_t value)
 {

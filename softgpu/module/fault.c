@@ -9,7 +9,7 @@
 
 #define TEXT_BYTES 300
 
-/* So many lines of one process, at most: programs cause them at will. */
+/* Limit for the lines of one process: programs can cause any number of faults. */
 #define MOST_WARNINGS 1000
 #define MOST_CHECKS 100000
 
@@ -49,7 +49,7 @@ CUresult softgpu_fault_result(enum ptx_fault_kind kind)
 	}
 }
 
-/* Where that is from the nearest allocation, if there is one. */
+/* Describes the distance to the nearest allocation, if there is one. */
 static void describe_place(const struct ptx_fault *f, char *text, size_t size)
 {
 	static const char *const places[] = {

@@ -218,7 +218,7 @@ static CUresult read_container(struct softgpu_image *image, const struct survey 
 	*done = first && code == SOFTGPU_CODE_SASS && s->code.kind && softgpu_machine_code_opens();
 	if (*done)
 		return add_code(image, &s->code);
-	/* what a device linker made is complete: the others are what it was made from */
+	/* a device linker's output is complete: its inputs are left out */
 	*done = first && s->found && !s->best.relocatable;
 	return s->found ? add(image, s) : CUDA_SUCCESS;
 }

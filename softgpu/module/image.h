@@ -16,7 +16,7 @@ struct softgpu_image_part {
 	char *text; /* NUL-terminated */
 	size_t length;
 	bool beside_machine_code; /* a driver takes that, and does not look at this text */
-	bool for_machine_code;    /* it is for a newer device, in the place of machine code for this one */
+	bool for_machine_code;    /* for a newer device, in place of machine code for this one */
 };
 
 /* The PTX of an image: one text for each container in it, and the program is all of them. */

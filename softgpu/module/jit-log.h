@@ -7,7 +7,7 @@
 #include "protocol/backend.h"
 
 struct softgpu_jit_log {
-	void **size_of_info, **size_of_errors; /* where the caller learns how much there is, or NULL */
+	void **size_of_info, **size_of_errors; /* the caller reads the sizes of the logs here, or NULL */
 	char *errors;                          /* NULL: none is asked for */
 	size_t room, captured;
 };
@@ -22,7 +22,7 @@ CUresult softgpu_jit_log_open(struct softgpu_jit_log *log, unsigned int count, c
  */
 unsigned int softgpu_jit_max_registers(unsigned int count, const CUjit_option *options, void **values);
 
-/* Between these two what the thread logs is kept, behind what was kept before. */
+/* Between resume and pause the thread's log text is kept, behind earlier text. */
 void softgpu_jit_log_resume(const struct softgpu_jit_log *log);
 void softgpu_jit_log_pause(struct softgpu_jit_log *log);
 

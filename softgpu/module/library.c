@@ -10,7 +10,7 @@
 struct CUlib_st {
 	struct softgpu_image image;   /* to make the module of another context, or of the same after a reset */
 	struct softgpu_program spare; /* parsed and in no module yet; count 0: none */
-	struct vcuda_list modules; /* one in each context that uses it */
+	struct vcuda_list modules; /* a module for each context that uses the library */
 	struct vcuda_list kernels;
 	struct softgpu_managed managed;
 };

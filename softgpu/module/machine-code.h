@@ -21,7 +21,7 @@ bool softgpu_machine_code_opens(void);
 /* For a message, after "PTX": " only", or which machine code is taken as well. */
 const char *softgpu_machine_code_taken(void);
 
-/* How many bytes the cubin at `data` has by its headers, within `bound` unless that is 0. 0: it is none. */
+/* The bytes of the cubin at `data` by its headers, within `bound` unless that is 0. 0: no cubin. */
 size_t softgpu_machine_code_bytes(const void *data, size_t bound);
 
 /* A cubin whose kernels are translated one by one, when they are first used. Counted references; thread-safe. */

@@ -101,7 +101,7 @@ static CUresult find_owner(void *owner, struct softgpu_managed **managed, const 
 	return CUDA_SUCCESS;
 }
 
-/* One of them, and what the text says about it. */
+/* A managed variable, and its declaration in the text. */
 static CUresult find(void *owner, uint32_t index, struct softgpu_managed **managed, const struct ptx_variable **variable)
 {
 	const struct softgpu_program *program;

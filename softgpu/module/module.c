@@ -348,7 +348,7 @@ void softgpu_module_unload(struct CUmod_st *m)
 	struct CUctx_st *context = m->context;
 	struct softgpu_scope scope = {.context = context};
 
-	/* From here on no handle leads to it. */
+	/* From here on no handle names the module. */
 	softgpu_registry_remove(m);
 	vcuda_list_remove(&m->owned.node);
 	vcuda_list_remove(&m->in_library);

@@ -43,7 +43,7 @@ struct CUmod_st {
 	struct softgpu_owned owned;   /* by the context */
 	struct vcuda_list in_library;
 	struct vcuda_list functions;
-	unsigned int refs; /* its life, each launch that is queued, each compilation that runs */
+	unsigned int refs; /* one for the module itself, each queued launch and each running compilation */
 	struct softgpu_program program;
 	uint64_t *addresses[SOFTGPU_IMAGE_TEXTS]; /* of each part's variables */
 	struct softgpu_managed *managed;          /* the library's, else `own` */
@@ -72,7 +72,7 @@ void softgpu_module_put(struct CUmod_st *module);
 /* A variable's place. Either result may be NULL. */
 CUresult softgpu_module_global(struct CUmod_st *module, const char *name, CUdeviceptr *address, size_t *bytes);
 
-/* How many bytes of .const the module has. */
+/* The number of bytes of .const in the module. */
 size_t softgpu_module_constants(const struct CUmod_st *module);
 
 struct CUfunc_st {
@@ -85,9 +85,9 @@ struct CUfunc_st {
 	unsigned int registers;            /* of a thread, within all bounds */
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */
 	int carveout;                      /* a hint, kept for the program */
-	const struct ptx_binary *prepared; /* for this block shape */
+	const struct ptx_binary *prepared; /* the binary for `prepared_block` */
 	uint32_t prepared_block[3];
-	bool warned; /* of an access beside an allocation; with the lock */
+	bool warned; /* an access beside an allocation was reported; with the lock */
 };
 
 /* The function of that name, made at the first call. */
@@ -96,7 +96,7 @@ CUresult softgpu_module_function(struct CUmod_st *module, const char *name, stru
 /* The function that a handle names in this context; a kernel of a library counts as its function there. */
 CUresult softgpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
 
-/* How many blocks of so many threads are on a multiprocessor at once. */
+/* The number of blocks of that many threads that run on a multiprocessor at once. */
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *function, unsigned int threads, size_t dynamic);
 
 struct CUkern_st {

@@ -10,7 +10,7 @@
 struct ptx_dialect {
 	unsigned version, target;
 	char suffix;                        /* a or f, of sm_90a or sm_100f; 0: none */
-	unsigned version_line, target_line; /* where they stand */
+	unsigned version_line, target_line; /* lines of the directives */
 };
 
 /* The version that a number after .version is. 0: none. */

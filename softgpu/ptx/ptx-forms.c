@@ -95,7 +95,7 @@ static bool split(struct name *name, const char *text, size_t length)
 	return true;
 }
 
-/* How many of the name's words are this opcode; 0: it is another. */
+/* The number of words of the name that are this opcode; 0: another opcode. */
 static unsigned opcode_words(const struct name *name, const char *opcode)
 {
 	unsigned count = 0;
@@ -121,7 +121,7 @@ static const struct choice *find_choice(const struct slot *slot, const struct wo
 	return NULL;
 }
 
-/* How a name is laid over a form. */
+/* The match of a name with a form. */
 struct fit {
 	const struct form *form;
 	uint32_t used; /* slots */

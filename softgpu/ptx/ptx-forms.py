@@ -11,7 +11,7 @@ NO_END = 9999
 
 
 class Need:
-    """The least and last PTX version, times ten, and target; specific: only targets with a or f at their end."""
+    """First and last PTX version (times ten), first and last target; `specific`: only targets that end with a or f."""
 
     def __init__(self, text=''):
         version, _, target = text.partition('/')

@@ -15,7 +15,7 @@ void ptx_rt_mbarrier(struct ptx_context *ctx, uint32_t site, uint32_t operation,
 /* The number of arrivals that a state of ptx_rt_mbarrier() lacks. */
 #define PTX_MBARRIER_COUNT_BITS 20
 
-/* Where `bytes` of shared memory begin; faults. */
+/* The address of `bytes` of shared memory; faults. */
 uint8_t *ptx_shared_bytes(struct ptx_context *ctx, uint32_t site, uint64_t address, uint64_t bytes, uint64_t align,
 			  bool write, uint32_t thread);
 /* Tells an mbarrier of bytes that came. */
@@ -55,7 +55,7 @@ enum {
 	PTX_TENSOR_MODE_RANK = 7,
 	PTX_TENSOR_MODE_IMAGES = 8,
 	PTX_TENSOR_MODE_OFFSETS = 16,
-	PTX_TENSOR_OFFSETS = 3 /* which list */
+	PTX_TENSOR_OFFSETS = 3 /* number of the list of offsets */
 };
 
 void ptx_rt_tensor_load(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *to, const uint64_t *maps,

@@ -11,7 +11,7 @@
 		((out_type *)out)[n] = (expression);                                                                   \
 	break
 
-/* Between these operands come from memory and results go there: the arithmetic cannot leave the changed mode. */
+/* Operands are loaded and results stored between two of these: the arithmetic stays inside the changed mode. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
 #define ROUND_IN(type, fused, root)                                                                                    \

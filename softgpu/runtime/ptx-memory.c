@@ -18,7 +18,7 @@ enum { IDLE, RUNS, EMPTIED };
 
 static uint64_t limit = DEFAULT_LIMIT;
 
-/* This much of the used and this much of the reserved memory is not charged. */
+/* Used and reserved memory that is not charged, each. */
 #define FREE_BYTES (32ull << 20)
 
 /* The account, with its lock. */

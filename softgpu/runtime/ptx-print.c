@@ -22,7 +22,7 @@ struct printer {
 	char piece[PIECE];
 	size_t length, total; /* of the piece, and of all of the call */
 	uint64_t arguments;   /* the address of the next one, in device memory */
-	uint32_t count;       /* of those taken */
+	uint32_t count;       /* number of arguments taken */
 	bool ok;
 };
 
@@ -32,8 +32,8 @@ struct number {
 	size_t length;
 	size_t prefix;  /* bytes: sign, 0x */
 	size_t digits;  /* bytes up to where zeroes beyond MOST_DIGITS belong */
-	size_t zeroes;  /* so many */
-	bool zero_fill; /* the flag 0 has a meaning for it */
+	size_t zeroes;  /* number of these zeroes */
+	bool zero_fill; /* the flag 0 applies to this conversion */
 };
 
 struct conversion {

@@ -137,7 +137,7 @@ static void run_warp(struct ptx_thread *t, struct ptx_warp *w)
 		w->masked = !w->masked;
 }
 
-/* All warps of a block, one after the other, from the one at hand on. The full version does as many as it can. */
+/* Runs the warps of a block one after the other, from the present one on. The full version does as many as it can. */
 static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 {
 	const struct ptx_binary *binary = t->ctx.binary;
@@ -148,7 +148,7 @@ static void run_warps(struct ptx_thread *t, struct ptx_warp *w)
 		if (binary->lanes == 1)
 			return;
 		if (masked && done && binary->warp_loop && w->number < binary->threads / binary->lanes) {
-			/* those that take turns with it go on */
+			/* the other warps of the loop go on */
 			w->masked = false;
 			w->frame->entry = PTX_WARP_ENDED;
 			continue;
@@ -321,13 +321,13 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 #define PACK_OF_ROUNDS 16
 #define PACK_BYTES (16u << 10)
 
-/* The blocks at hand of one OS thread: those of its list that are `busy`. */
+/* The resident blocks of one OS thread: those of its list that are `busy`. */
 struct residents {
 	const struct ptx_launch *launch;
 	struct ptx_fault *fault;
 	struct ptx_thread *first;
 	uint64_t begin, next, end; /* blocks of the call; from `next` on they are to be begun */
-	uint32_t pack;       /* the most blocks that stride side by side */
+	uint32_t pack;       /* largest number of blocks that stride side by side */
 	uint32_t companions; /* the number of blocks that may begin beside the resident ones */
 	uint32_t count, idle_turns;
 	uint64_t idle_since, stalled_at;
@@ -336,7 +336,7 @@ struct residents {
 	bool exhausted; /* no block is left to claim */
 };
 
-/* Where one more block can run. NULL: there is no memory. */
+/* A place for one more block. NULL: no memory. */
 static struct ptx_thread *find_idle(struct residents *r)
 {
 	struct ptx_thread *t = r->first;
@@ -390,10 +390,7 @@ static bool ends_here(struct residents *r)
 	return r->next != r->begin && is_cancelled(&r->first->ctx) && !cancelled(r);
 }
 
-/*
- * The next of the call has no other block at hand: it waits for memory that blocks of other OS threads have. False: a
- * fault, or there is to be none.
- */
+/* The next block of the call waits for memory that blocks of other OS threads have. False: a fault, or no block follows. */
 static bool begin_next(struct residents *r)
 {
 	enum ptx_provided provided;
@@ -564,7 +561,7 @@ static bool run_all(const struct ptx_launch *launch, struct ptx_thread *t, uint6
 			      .end = index + count, .pack = pack_size(launch),
 			      .claims = launch->binary->waits && launch->claim};
 
-	/* what a fault left */
+	/* threads that a fault left */
 	for (struct ptx_thread *other = t; other; other = other->next)
 		other->busy = false;
 	while (r.next < r.end)

@@ -21,17 +21,17 @@ struct ptx_cached_range {
 struct ptx_site {
 	uint32_t line;
 	uint8_t space, size, count; /* element bytes, elements per lane */
-	uint8_t unused;             /* of them all, the last so many bytes need not be there */
+	uint8_t unused;             /* number of trailing bytes of all elements that the memory need not have */
 	bool write;
 	uint8_t type;           /* atomics */
 	uint8_t operation;      /* enum ptx_modifier of an atomic */
 	struct ptx_tex tex;     /* texture and surface instructions */
 	int64_t imm;            /* added to every address before the check */
 	const int64_t *offsets; /* per lane, or NULL */
-	int64_t low, high;      /* the least and the largest of them */
+	int64_t low, high;      /* the smallest and the largest of `offsets` */
 	uint32_t provenance;          /* the parameter that points into the range to begin with, or PTX_NO_PROVENANCE */
-	bool aligned;           /* as that parameter is aligned, or not */
-	uint64_t span;          /* how many bytes are compared at once, or 0: others than the full version's do not say */
+	bool aligned;           /* accesses have the alignment of that parameter */
+	uint64_t span;          /* bytes of one bounds check; 0 outside of the full version */
 };
 
 struct ptx_context {
@@ -40,7 +40,7 @@ struct ptx_context {
 	uint8_t *shared;
 	uint64_t shared_bytes;
 	uint8_t *local;                 /* of thread 0; each thread has local_stride bytes */
-	struct ptx_cached_range *cache; /* one per site */
+	struct ptx_cached_range *cache; /* an entry for each site */
 	const volatile bool *cancel;    /* never NULL here */
 	uint32_t ctaid[3], nctaid[3];
 	uint64_t dynamic_bytes;
@@ -48,7 +48,7 @@ struct ptx_context {
 	uint64_t workspace; /* of a cooperative launch: %envreg2 and, its upper half, %envreg1 */
 	uint32_t smid, nsmid;
 	uint64_t gridid;
-	uint64_t more; /* blocks to run after the one at hand, if their warps never wait; such code counts them, too */
+	uint64_t more; /* blocks to run after the present one, if their warps never wait; such code counts them, too */
 	/* Not read by compiled code. */
 	uint64_t local_bytes;
 	const struct ptx_launch *launch;
@@ -58,13 +58,13 @@ struct ptx_context {
 	uint32_t first_thread; /* of the warp that runs now */
 };
 
-/* How a version of a kernel is entered and left: the head of a warp's frame, which live registers follow. */
+/* Entry and exit of a version of a kernel: the head of a warp's frame, which live registers follow. */
 struct ptx_frame {
-	uint32_t entry;        /* where to go on, in the version that runs next */
+	uint32_t entry;        /* entry point in the version that runs next */
 	uint32_t live;         /* lanes that have not exited */
 	uint32_t taken, other; /* lanes that go either way after a divergent branch */
-	uint32_t thread;       /* from code that goes through the whole warps of a block by itself: where it is now */
-	uint32_t left;         /* where they take turns in it: those that have not ended */
+	uint32_t thread;       /* in code that loops over the warps of a block: the present thread */
+	uint32_t left;         /* in a loop of warps: bits of the warps that have not ended */
 };
 
 /* Instead of where a whole warp goes on: it has ended in the masked version. */
@@ -115,7 +115,7 @@ struct ptx_binary {
 	enum ptx_status status;      /* why it failed */
 	struct ptx_error error;
 	struct ptx_site *sites;
-	int64_t (*offsets)[PTX_SITE_LANES]; /* that the sites point to */
+	int64_t (*offsets)[PTX_SITE_LANES]; /* the sites' `offsets` */
 	uint32_t blockdim[3], threads;
 	/*
 	 * From here on: plain numbers about the kernel for this block shape, which the cache keeps just as they are. No

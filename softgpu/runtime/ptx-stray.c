@@ -5,7 +5,7 @@
 
 #include "runtime/ptx-thread.h"
 
-/* The most bytes of one dropped access: all the shared memory of a block, as bulk copies move. */
+/* Largest number of bytes of one dropped access: bulk copies move all the shared memory of a block. */
 #define DROPPED_BYTES (256u << 10)
 
 void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *site, enum ptx_fault_kind kind,

@@ -56,12 +56,12 @@ struct ptx_tensor_map {
 	uint64_t strides[PTX_TENSOR_RANK - 1]; /* bytes, of dimension 1 and so on */
 	uint32_t last[PTX_TENSOR_RANK];        /* the last element of each dimension: there may be 2^32 */
 	uint16_t box[PTX_TENSOR_RANK];         /* elements that it spans */
-	uint8_t steps[PTX_TENSOR_RANK];        /* of which it takes every so many; in dimension 0 all */
+	uint8_t steps[PTX_TENSOR_RANK];        /* step between copied elements of a dimension; dimension 0: 1 */
 	uint8_t rank, type, swizzle;
 	bool fills_nan; /* elements outside of the tensor are NaN instead of 0 */
 	bool images; /* for im2col: dimension 0 are channels, the last one images, and those between are an image's */
 	uint8_t unused;
-	uint16_t pixels; /* of such a box, which spans box[0] channels of each */
+	uint16_t pixels; /* pixels of an im2col box, which has box[0] channels of each */
 	/* limits of base pixels: from the first pixel plus `lower` to the last one plus `upper` */
 	int16_t lower[PTX_TENSOR_RANK - 2], upper[PTX_TENSOR_RANK - 2];
 	uint8_t reserved[24];
@@ -86,7 +86,7 @@ enum ptx_tensor_field {
 	PTX_TENSOR_FIELD_TYPE,
 	PTX_TENSOR_FIELD_SWIZZLE,
 	PTX_TENSOR_FIELD_FILL,
-	PTX_TENSOR_FIELD_NONE, /* of which there is one kind only */
+	PTX_TENSOR_FIELD_NONE, /* fields of one kind */
 };
 
 /* A number that does not fit makes the map invalid. */

@@ -19,7 +19,7 @@ struct box {
 	struct ptx_tensor_map map;
 	uint32_t number, thread;
 	int64_t corner[PTX_TENSOR_RANK];
-	int64_t at[PTX_TENSOR_RANK];     /* the row at hand begins, or the base pixel that makes it is */
+	int64_t at[PTX_TENSOR_RANK];     /* coordinates of the present row, or of its base pixel */
 	int64_t offset[PTX_TENSOR_RANK]; /* of the pixel that is copied from the base pixel */
 	unsigned element;                /* bytes */
 	uint64_t row, rows;              /* bytes of a row, and how many there are */
@@ -110,7 +110,7 @@ static void find_shared(struct box *b, uint64_t address, bool write)
 	b->shared = address;
 }
 
-/* Which chunk of 16 bytes this one is in shared memory: the pattern is that of addresses. */
+/* The place of this 16-byte chunk in shared memory: the pattern follows the addresses. */
 static uint8_t *chunk(const struct box *b, uint64_t offset)
 {
 	uint64_t address = b->shared + offset, mask = ptx_tensor_span(b->map.swizzle) / CHUNK - 1;

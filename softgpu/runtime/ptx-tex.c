@@ -23,7 +23,7 @@ struct position {
 	uint32_t slice; /* layer and face */
 };
 
-/* floorf(), which is a call on processors without an instruction for it. */
+/* floorf() is a call on processors that lack its instruction. */
 INLINE float floor_of(float x)
 {
 	float whole = x;

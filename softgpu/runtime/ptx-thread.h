@@ -23,7 +23,7 @@ struct ptx_warp {
 	void *tsan_fiber; /* ThreadSanitizer's name of the stack */
 	struct ptx_frame *frame;
 	uint32_t number; /* of the warp in its block */
-	bool masked;     /* which version runs */
+	bool masked;     /* the version with lane masks runs */
 	uint32_t live;                                          /* lanes that had not exited, at its last barrier */
 	uint32_t parked[PTX_BARRIERS], released[PTX_BARRIERS]; /* lanes: see ptx-barrier.c */
 	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
@@ -40,7 +40,7 @@ struct ptx_barrier {
 };
 
 struct ptx_thread {
-	struct ptx_thread *next; /* for another block at hand */
+	struct ptx_thread *next; /* for another resident block */
 	uint32_t number;         /* of the OS thread, in the order of their first blocks */
 	struct ptx_context ctx;
 	struct ptx_warp warps[PTX_MAX_WARPS];
@@ -50,7 +50,7 @@ struct ptx_thread {
 	uint32_t together[PTX_BARRIERS]; /* warps that wait there as a whole, with nothing of them anywhere else */
 	uint32_t arrived;                /* barriers, as bits, with an arrival in this phase */
 	bool parted;                     /* some warp of the block has arrived at a barrier in parts */
-	ptx_code full; /* for the block at hand */
+	ptx_code full; /* for the present block */
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	void *tsan_fiber;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
@@ -60,7 +60,7 @@ struct ptx_thread {
 	bool moved; /* a warp did something else than poll for the value that it waits for */
 	uint64_t serial; /* of the launch that memory is prepared for, or 0 */
 	void *shared, *local, *cache, *frames;
-	void *dropped; /* where dropped accesses go: ptx-stray.c */
+	void *dropped; /* memory for dropped accesses: ptx-stray.c */
 	size_t shared_room, local_room, cache_room, frames_room, dropped_room;
 	uint32_t reserved; /* stacks; see ptx_thread_reserve() */
 	uint64_t charged;  /* bytes that ptx-memory.c has charged for it */
@@ -128,14 +128,14 @@ void ptx_fault_line(struct ptx_context *ctx, enum ptx_fault_kind kind, uint32_t 
 	__attribute__((noreturn));
 
 /* ---- ptx-memory.c: the process's account of memory of blocks ---- */
-/* An OS thread's first one is made, and ends. */
+/* Makes the first struct ptx_thread of an OS thread, and ends it. */
 void ptx_memory_add(struct ptx_thread *t);
 void ptx_memory_remove(struct ptx_thread *t);
 /* The OS thread runs blocks from the one call to the other. In between, other threads leave its memory alone. */
 void ptx_memory_enter(struct ptx_thread *t);
 void ptx_memory_leave(struct ptx_thread *t);
 
-uint32_t ptx_warps(const struct ptx_binary *binary); /* that have a stack */
+uint32_t ptx_warps(const struct ptx_binary *binary); /* number of warps with a stack */
 bool ptx_memory_is_prepared(const struct ptx_thread *t, const struct ptx_launch *launch);
 
 enum ptx_provided {
@@ -144,11 +144,11 @@ enum ptx_provided {
 	PTX_TOO_MUCH,
 };
 
-/* How much of the limit blocks may have together for one more to begin. */
+/* The part of the limit that blocks may have together for one more block to begin. */
 enum ptx_share {
 	PTX_HALF,  /* beside other blocks of its OS thread: the rest is for launches that these may wait for */
-	PTX_WHOLE, /* an OS thread's only one */
-	PTX_TWICE, /* it must go on */
+	PTX_WHOLE, /* for the only block of an OS thread */
+	PTX_TWICE, /* for a block that must go on */
 };
 
 /*
@@ -157,7 +157,7 @@ enum ptx_share {
  */
 enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_launch *launch, enum ptx_share share);
 void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
-/* A larger stack for a warp of a block at hand. */
+/* A larger stack for a warp of a resident block. */
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);
 /* Memory of `t` has been unmapped. */
 void ptx_memory_settle(struct ptx_thread *t);
@@ -168,7 +168,7 @@ bool ptx_memory_wanted(void);
 
 /* ---- ptx-barrier.c ---- */
 void ptx_barrier_reset(struct ptx_thread *t);     /* a block begins */
-void ptx_barrier_warp_done(struct ptx_thread *t); /* the warp at hand has exited */
+void ptx_barrier_warp_done(struct ptx_thread *t); /* the present warp has exited */
 void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault);
 
 #endif

@@ -149,7 +149,7 @@ void open_gate(uint32_t *word)
 
 void start_device(void)
 {
-	/* A lost wake-up shows as a hang: the test ends all the same. */
+	/* A lost wake-up shows as a hang, which the test ends. */
 	alarm(600);
 	setenv("VCUDA_CPU_MEMORY", "64M", 1);
 	setenv("VCUDA_CPU_BLOCK_MEMORY", "64M", 1);

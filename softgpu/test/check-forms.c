@@ -46,7 +46,7 @@ static enum ptx_status compile(const char *text, struct ptx_error *error)
 	return status;
 }
 
-/* False: there is no such line, or nothing in it. */
+/* False: the file has no such line, or the line is empty. */
 static bool leave_out(char *text, unsigned line)
 {
 	char *at = text;

@@ -81,7 +81,7 @@ static void read_text(void)
 	ptx_module_destroy(m);
 }
 
-/* A file under the key of the facts, whatever is in it. */
+/* Stores a file with any contents under the key of the facts. */
 static void load_file(const uint8_t *data, size_t bytes)
 {
 	char path[sizeof(folder) + 64 + NAME_BYTES], *name = path + snprintf(path, sizeof(path), "%s/kernels/", folder);

@@ -11,7 +11,7 @@
 
 static const uint8_t *file, *file_end;
 
-/* Bytes that the reader names are in the file, all of them. */
+/* All bytes that the reader returns are inside the file. */
 static void check(const uint8_t *at, uint64_t bytes)
 {
 	static volatile uint8_t sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many units of an operation a thread of the software GPU claims at once, and how many threads do. */
+/* The number of units that a thread of the software GPU claims at once, and of threads that claim units. */
 #include "softgpu/test/backend-cpu-test.h"
 
 #include <unistd.h>

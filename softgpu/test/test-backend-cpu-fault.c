@@ -113,7 +113,7 @@ static const struct fault {
 	const char *kernel;
 	CUresult error;
 	const char *log[3];
-	const char *line; /* what is at the line of the PTX that the log names; NULL: it may be one of several */
+	const char *line; /* text at the line of the PTX that the log names; NULL: one of several lines */
 } faults[] = {
 	{"past_end",
 	 CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -424,7 +424,7 @@ static void each_checked(void **state)
 
 		begin(&r);
 		result = run(&r, f->kernel);
-		/* what has lost its stack goes anywhere */
+		/* a kernel that has lost its stack faults at any address */
 		if (!strcmp(f->kernel, "deep")) {
 			log_text();
 		} else {

@@ -58,7 +58,7 @@ static void test_heap(void **state)
 	give = function(module, "give");
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4 << 20), CUDA_SUCCESS);
 	assert_int_equal(taken(take, out, 40, pointers), 64);
-	/* it is there now */
+	/* the heap exists now */
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20), CUDA_ERROR_INVALID_VALUE);
 	for (unsigned int round = 0; round < 3; round++) {
 		assert_int_equal(launch(give, 1, 64, NULL, params), CUDA_SUCCESS);
@@ -99,7 +99,7 @@ static void test_heap_limit(void **state)
 	assert_int_equal(cuda->cuMemGetInfo_v2(&free_after, NULL), CUDA_SUCCESS);
 	assert_true(free_after > free_before / 4);
 	assert_int_equal(cuda->cuMemAlloc_v2(&rest, free_after - 2 * PAGE), CUDA_SUCCESS);
-	/* what is refused leaves the limit, and the memory for it, as they were */
+	/* a refused limit changes neither the limit nor the memory for it */
 	assert_int_equal(cuda->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, free_before), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuda->cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
 	assert_int_equal(value, free_before / 2);

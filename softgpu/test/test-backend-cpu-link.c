@@ -81,7 +81,7 @@ static void test_parts(void **state)
 	assert_int_equal(add_text(link, "hello, this is no program\n"), CUDA_ERROR_INVALID_PTX);
 	assert_int_equal(add_text(link, ".version 7.0\n.target sm_131\n.address_size 64\n"),
 			 CUDA_ERROR_NO_BINARY_FOR_GPU);
-	/* what a comment says counts for nothing */
+	/* comments have no effect */
 	assert_int_equal(add_text(link, "// .version 1.0, .target sm_131 and so on\n" HEAD), CUDA_SUCCESS);
 	/* text in place of machine code */
 	assert_int_equal(add(link, CU_JIT_INPUT_CUBIN, defines, sizeof(defines), "c"), CUDA_SUCCESS);
@@ -113,7 +113,7 @@ static void test_whole(void **state)
 	assert_int_equal(add_text(link, bad), CUDA_ERROR_INVALID_PTX);
 	assert_string_equal(errors, "cannot link text: line 6 of the PTX: `nowhere` is not declared\n");
 	assert_int_equal((uintptr_t)values[1], sizeof(errors));
-	/* what else the thread loads meanwhile is not in it */
+	/* the log has nothing of other loads of the thread */
 	assert_int_equal(cuda->cuModuleLoadData(&(CUmodule){NULL}, "hello, this is no program\n"),
 			 CUDA_ERROR_INVALID_PTX);
 	assert_int_equal(add_text(link, defines), CUDA_SUCCESS);
@@ -241,7 +241,7 @@ static void test_objects(void **state)
 	module = load_linked(link);
 	expect_variable(module, "shared_one");
 	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
-	/* what is not read because it is machine code, many times */
+	/* machine code, which is not read, many times */
 	assert_int_equal(add_object(link, "\177ELF", 2, 200), CUDA_ERROR_INVALID_IMAGE);
 	assert_int_equal(cuda->cuLinkDestroy(link), CUDA_SUCCESS);
 }

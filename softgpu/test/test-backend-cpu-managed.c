@@ -114,7 +114,7 @@ static void used_from_both_sides(void **state)
 	assert_int_equal(word(p.memory[COUNTER]), 5);
 	assert_int_equal(word(p.memory[ROOM]), 0);
 	assert_int_equal(word(p.memory[ROOM] + 3996), 0);
-	/* what is beside a variable is left alone */
+	/* memory beside a variable does not change */
 	assert_int_equal(word(p.memory[ROOM] + 4000), 0x55555555);
 	assert_int_equal(cuda->cuModuleGetGlobal_v2(&address, &bytes, module, "counter"), CUDA_SUCCESS);
 	assert_true(address == (uintptr_t)p.memory[COUNTER] && bytes == 4);

@@ -158,7 +158,7 @@ static void test_opened_memory_counts(void **state)
 	assert_int_equal(free_mib(), before - 40);
 	assert_int_equal(open_memory(&second, &own), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuda->cuMemAlloc_v2(&own, 30 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
-	/* who made it has given it back, and it counts here as long as it is here */
+	/* memory that its exporter has freed counts here while it is imported */
 	ask_peer((struct request){.what = WITHDRAW, .handle = first});
 	assert_int_equal(cuda->cuCtxDestroy_v2(context), CUDA_SUCCESS);
 	assert_int_equal(cuda->cuIpcCloseMemHandle(p), CUDA_SUCCESS);

@@ -261,7 +261,7 @@ static void test_threads(void **state)
 	}
 }
 
-/* Two kernels that need each other: one waits for what the other stores, from streams of two threads. */
+/* Two kernels that need each other, in streams of two threads: one waits for a word that the other one stores. */
 struct storer {
 	CUcontext context;
 	CUfunction store;
@@ -408,7 +408,7 @@ static void test_memory_for_last(void **state)
 	wait_for_last(6, 300, 256);
 }
 
-/* As many grids as a GPU runs at once. */
+/* Runs as many grids as a GPU runs at once. */
 static void test_worker_for_last(void **state)
 {
 	(void)state;

@@ -70,7 +70,7 @@ static void test_conditions(void **state)
 	munmap(word, 4096);
 }
 
-/* Streams that wait hold no thread, and one may write what another waits for. */
+/* A waiting stream holds no thread, and may wait for a word that another stream writes. */
 static void test_many_waits(void **state)
 {
 	enum { STREAMS = 200 };
@@ -103,7 +103,7 @@ static void test_many_waits(void **state)
 
 /* ---- more than can be queued ---- */
 
-static uint32_t batches; /* that were taken */
+static uint32_t batches; /* number of batches that were taken */
 
 static void *submit_much(void *stream_and_context)
 {

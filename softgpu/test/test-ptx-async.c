@@ -63,7 +63,7 @@ static void bulk(void **state)
 	struct ptx_fault fault;
 
 	(void)state;
-	/* one thread copies for all, who wait for the bytes; then all of it goes back in one piece */
+	/* one thread copies for all threads, which wait for the bytes; then all bytes go back in one piece */
 	run(PREPARE "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra $wait;\nmbarrier.init.shared::cta.b64 [bar], 1;\n"
 		    "fence.mbarrier_init.release.cluster;\nfence.proxy.async;\n"
 		    "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %l6, [bar], 1024;\nmov.u32 %r9, s;\n"

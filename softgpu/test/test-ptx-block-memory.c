@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account of memory of blocks: how many are at hand, who waits, and what is refused. */
+/* The account of memory of blocks: numbers of resident blocks, waits and refusals. */
 #include <pthread.h>
 #include <semaphore.h>
 

@@ -100,7 +100,7 @@ static void ends_with_fault(void **state)
 			assert_int_equal(fault.block[1], 1);
 			assert_int_equal(fault.block[2], 0);
 			expect(sizes[n], 0, 4);
-			/* what a fault left behind does no harm */
+			/* the state after a fault does no harm */
 			assert_true(run(PTX_HEAD PARAMS PLACE "st.global.u32 [%l3], %r13;\nret;\n}\n", sizes[n], 0, BLOCKS,
 					&fault));
 			expect(sizes[n], 0, BLOCKS);
@@ -311,7 +311,7 @@ static void side_ends(void **state)
 		for (unsigned b = 0; b < SIDE_BLOCKS; b++)
 			for (unsigned r = b > 3 ? 0 : 6; r <= ROUNDS; r++)
 				assert_int_equal(last_of(b, r), 0);
-		/* what was left behind does no harm */
+		/* the state after a fault does no harm */
 		assert_true(run_side(SIDE("64", "21504", ""), SIDE_BLOCKS, &fault));
 		expect_side(SIDE_BLOCKS);
 	}
@@ -331,7 +331,7 @@ static void side_ends(void **state)
 	"$wait:\nmembar.gl;\nld.global.u32 %r11, [%l6+-4];\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 100000;\n"   \
 	"setp.eq.and.u32 %p3, %r11, 0, %p3;\n@%p3 bra $wait;\n$done:\nmembar.gl;\nst.global.u32 [%l6], %r11;\nret;\n}\n"
 
-/* As above without a fence: no program may count on it. */
+/* As above without a fence, on which programs may not rely. */
 #define LOOK_AGAIN                                                                                                     \
 	PTX_HEAD PARAMS "mov.u32 %r1, %tid.x;\nmov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmov.u32 %r7, %ntid.x;\n"   \
 	"mad.lo.u32 %r8, %r6, %r7, %r1;\nmul.wide.u32 %l5, %r8, 4;\nadd.s64 %l4, %l1, %l5;\n"                          \
@@ -445,7 +445,7 @@ static unsigned count_mappings(size_t *bytes)
 	return n;
 }
 
-/* The child: with memory for one block at hand. */
+/* The child, with memory for one resident block. */
 static int run_without_memory(const struct ptx_launch *l)
 {
 	struct ptx_fault fault;
@@ -527,7 +527,7 @@ static void many_threads(void **state)
 		assert_true(ran[n]);
 	}
 	assert_in_range(mappings, 1, 50000);
-	/* what they had is given back */
+	/* the memory of the blocks is given back */
 	assert_in_range(count_mappings(&bytes), 1, mappings / 4);
 	assert_true(run_side(SIDE("64", "21504", ""), 2, &(struct ptx_fault){0}));
 	assert_true(last_of(1, 4) < first_of(0, 5));

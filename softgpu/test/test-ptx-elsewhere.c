@@ -9,7 +9,7 @@
 
 static struct {
 	enum vcuda_compile_end end;
-	size_t cut; /* so many bytes of the result are missing */
+	size_t cut; /* number of bytes that are missing at the end of the result */
 	unsigned count;
 	_Atomic unsigned background;
 	_Atomic bool waits; /* jobs in the background, until they are unwanted */

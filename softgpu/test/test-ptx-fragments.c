@@ -81,7 +81,7 @@ static uint64_t encode(char t, double v)
 	case '3':
 	case '6':
 		return narrow_code(t, v);
-	case 't': /* what tf32 does not look at */
+	case 't': /* low bits, which tf32 ignores */
 		return w | 0x1fff;
 	case 'f':
 		return w;

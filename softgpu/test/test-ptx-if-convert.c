@@ -54,7 +54,7 @@ static void registers(void **state)
 	check(HEAD32(SHARED SKIP_ODD "xor.b32 %r3, %r9, 4;\nld.shared.u32 %r3, [%r3];\nadd.u32 %x, %r3, %a;\nbra $join;\n"
 		     "$skip:\nmul.lo.u32 %x, %a, 3;\n$join:\n"),
 	      w_either);
-	/* what one side writes, the other reads */
+	/* one side reads a register that the other one writes */
 	check(HEAD32("mul.lo.u32 %r3, %a, 3;\nmul.lo.u32 %r4, %a, 5;\n" SKIP_ODD "xor.b32 %r5, %r1, 1;\n"
 		     "mul.wide.u32 %l4, %r5, 8;\nadd.s64 %l4, %l4, %l2;\nld.global.u32 %r3, [%l4];\nadd.u32 %x, %r3, %a;\n"
 		     "bra $join;\n$skip:\nmov.u32 %x, %r3;\n$join:\n"),
@@ -227,7 +227,7 @@ static void wide_indices(void **state)
 	check(HEAD32(SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN TIMES("%a", "5") WIDE("0x7fffffb8") "$join:\n"),
 	      w_wrapped_both);
 	check(HEAD32(SKIP_ODD TIMES("%a", "3") JOIN TIMES("%a", "5") WIDE("0x7fffffd8") "$join:\n"), w_wrapped_high);
-	/* what only those that stand by need comes along */
+	/* a value that only the other side needs is kept, too */
 	check(HEAD32("mul.lo.u32 %r4, %a, 5;\n" SKIP_ODD TIMES("%a", "3") WIDE("0x7fffffd8") JOIN "mov.u32 %x, %r4;\n"
 												  "$join:\n"),
 	      w_wrapped);

@@ -50,7 +50,7 @@ static void values(void **state)
 	/* the index changes between the address and the access */
 	check(INDEXED(MIDDLE, SIGNED, "", ADDRESS "mov.u32 %r3, 70000;\n"));
 	check(INDEXED(MIDDLE, SIGNED, "", ADDRESS "add.s64 %l5, %l5, 4;\nsub.s64 %l5, %l5, 4;\n"));
-	/* between them the warp goes over to the code for lanes that part, and the index is not needed any more */
+	/* in between the warp changes to the code for divergent lanes, which needs no index */
 	check(INDEXED(MIDDLE, SIGNED, "", ADDRESS "add.s32 %r6, %r1, 2147483632;\nmul.wide.s32 %l6, %r6, 4;\n"));
 	/* bytes, at the ends */
 	fill();

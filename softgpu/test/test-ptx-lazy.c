@@ -312,7 +312,7 @@ static void tamper_all(void)
 	}
 	CHECK(refused);
 	free(facts);
-	/* what was refused is forgotten, so the next load is right */
+	/* a refused module is forgotten, so the next load succeeds */
 	survive(sample);
 	CHECK(survive(sample) == 0);
 }
@@ -407,7 +407,7 @@ static void names_and_places(void **state)
 	/* a label, and a variable of that name that comes later */
 	run_text(PTX_HEAD KERNEL("test", "mov.u32 %r2, 6;\nbra later;\nmov.u32 %r2, 7;\nlater:\n")
 		 ".global .u32 later = 9;\n", true, 6);
-	/* what is not known may hold anything but a ; */
+	/* an unknown instruction may hold anything but a ; */
 	run_text(PTX_HEAD KERNEL("other", "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2}}, {{;\n") KERNEL("test", "mov.u32 %r2, 8;\n"), true, 8);
 	/* shared variables of one name in several kernels, and a function's */
 	run_text(PTX_HEAD FUNCTION("f", ".shared .u32 word;\nst.shared.u32 [word], 11;\nbar.sync 0;\n"
@@ -452,7 +452,7 @@ static void linked(void **state)
 	ptx_module_destroy(m);
 }
 
-/* Kernels of one name: where texts have one each that is their own, or a weak one, there is one all the same. */
+/* Kernels of one name: if each text has a static or a weak one, the module has one. */
 static void same_name(const char *linkage1, const char *linkage2, const char *linkage3, uint32_t want)
 {
 	static const char rest[] = " .entry k(.param .u64 p_out, .param .u64 p_in)\n{\n" BEGIN

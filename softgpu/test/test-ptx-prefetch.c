@@ -33,7 +33,7 @@
 
 static char folder[] = "/tmp/test-ptx-ahead-XXXXXX";
 
-/* How often the code of a block of x * y threads has `what`. */
+/* The number of occurrences of `what` in the code of a block of x * y threads. */
 static unsigned int count(const char *text, uint32_t x, uint32_t y, const char *what)
 {
 	static char code[1 << 20];
@@ -66,7 +66,7 @@ static void rows(void **state)
 	(void)state;
 	assert_int_equal(count(KERNEL(ROWS(ALONG)), 32, 8, FETCHES), 4);
 	assert_int_equal(count(KERNEL(ROWS(SHIFTED)), 32, 8, FETCHES), 4);
-	/* one row: the processor sees where that leads */
+	/* a single row: the processor's own prefetcher follows it */
 	assert_int_equal(count(KERNEL(ROWS(ALONG)), 256, 1, FETCHES), 0);
 	/* the next block goes on elsewhere, or with the same */
 	assert_int_equal(count(KERNEL(ROWS(SHIFTED)), 64, 4, FETCHES), 0);
@@ -84,7 +84,7 @@ static void loops_of_one_lane(void **state)
 	assert_int_equal(count(KERNEL(LOOP("4")), 4, 1, FETCHES), 0);
 	assert_int_equal(count(KERNEL(INDEXED("1")), 4, 1, FETCHES), 0);
 	assert_int_equal(count(KERNEL(LOOP("512")), 4, 1, FETCHES), 0);
-	/* what moves differently from round to round */
+	/* addresses with different steps */
 	assert_int_equal(count(KERNEL(LOOP("16") "bra.uni $end;\n$end:\n"), 4, 1, FETCHES), 1);
 	assert_int_equal(count(KERNEL(LOOP("%l2")), 4, 1, FETCHES), 0);
 }

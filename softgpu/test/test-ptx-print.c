@@ -92,7 +92,7 @@ static const char printing[] = PTX_HEAD
 
 struct text {
 	char text[4096];        /* the beginning */
-	size_t length, longest; /* of all, and of a piece */
+	size_t length, longest; /* length of all text, and of the longest piece */
 };
 
 static char *whole; /* MOST_TEXT bytes for all of it, or NULL */
@@ -141,7 +141,7 @@ static uint32_t print_format(const char *format, size_t bytes, const uint64_t *a
 static void formats(void **state)
 {
 	static char words[] = "truncated";
-	/* what an H200 prints, and counts */
+	/* text and counts of an H200 */
 	static const struct {
 		const char *format, *text;
 		uint64_t arguments[4];
@@ -205,7 +205,7 @@ static void formats(void **state)
 	}
 }
 
-/* The most that the tests may add to peak memory. The address sanitizer keeps freed memory. */
+/* Limit for what the tests may add to peak memory. The address sanitizer keeps freed memory. */
 #ifdef __SANITIZE_ADDRESS__
 #define MOST_KIB (64 << 10)
 #else

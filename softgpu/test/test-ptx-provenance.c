@@ -229,7 +229,7 @@ static void alignment(void **state)
 static void others(void **state)
 {
 	(void)state;
-	/* what may be read only is no root for stores */
+	/* read-only memory is no root for stores */
 	bad("mul.wide.u32 %l4, %r1, 4;\nadd.s64 %l5, %l2, %l4;\nld.global.u32 %r5, [%l5];\nst.global.u32 [%l5], %r5;\n",
 	    IN, PTX_FAULT_ILLEGAL_ADDRESS, IN, 0);
 	/* a register that a thread reads before it is written holds 0, not the parameter */

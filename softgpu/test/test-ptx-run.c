@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How kernels run: warps, control flow, waiting, memory faults, cancellation, stacks. */
+/* Runs of kernels: warps, control flow, waiting, memory faults, cancellation, stacks. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -204,7 +204,7 @@ static void arguments(void **state)
 	WRONG((t.swizzle = 1, t.box[0] = 12));
 	WRONG((t.swizzle = 3, t.box[0] = 36));
 	assert_int_equal(encode(&u, &made, memory.tensor + 8), CUDA_ERROR_INVALID_VALUE);
-	/* what there is, but not here */
+	/* valid values that the software GPU does not have */
 	u.interleave = 1;
 	assert_int_equal(encode(&u, &made, memory.tensor), CUDA_ERROR_NOT_SUPPORTED);
 	u = usual();

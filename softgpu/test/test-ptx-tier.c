@@ -96,7 +96,7 @@ static void switches_at(unsigned steps, bool has_masked)
 	assert_true(full_of(m)->quick);
 	run_large(m, steps);
 	assert_int_equal(is_quick(masked_of(m)), has_masked);
-	/* what runs for less than it takes to compile is not optimised */
+	/* code that runs for less time than its compilation takes is not optimised */
 	ptx_statistics_get(&before);
 	ptx_tier_wait();
 	ptx_statistics_get(&after);
@@ -342,7 +342,7 @@ static void *prepare_large(void *module)
 	return NULL;
 }
 
-/* A small kernel does not wait for a huge one that came before it, and who wants the same one waits and gets it. */
+/* A small kernel does not wait for a huge kernel that came first. A second launch of the huge one waits and gets it. */
 static void no_waiting(void **state)
 {
 	char *huge = large_kernel(40000), *small = large_kernel(10);

@@ -46,7 +46,7 @@ static void lanes_apart(void **state)
 		assert_int_equal(out32[n], (n + (n & 16 ? 40 : 41)) % 64);
 }
 
-/* Each lane of a warp comes to its own round of a loop with a barrier in it; lanes that are done exit. */
+/* Lanes of a warp leave a loop with a barrier after different numbers of iterations, and exit. */
 static void rounds_apart(void **state)
 {
 	must_run(KERNEL("mov.u32 %r5, 0;\nst.shared.u32 [%r4], %r5;\n"

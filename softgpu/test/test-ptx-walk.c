@@ -19,7 +19,7 @@ static _Alignas(64) uint32_t out[LANES * MOST_ROUNDS], memory[WORDS];
 
 struct walk {
 	uint64_t in;    /* the second parameter */
-	uint64_t start; /* how far from it the first thread begins; the next one begins 8 bytes on */
+	uint64_t start; /* bytes from `in` to the first thread's access; the next thread begins 8 bytes on */
 	int64_t step;
 	unsigned loads, bytes;
 	int offsets[MOST_LOADS];
@@ -44,7 +44,7 @@ static bool expect(const struct walk *w, uint32_t *want, struct ptx_fault *fault
 		for (uint32_t k = 0; k < w->rounds; k++) {
 			uint32_t sum = 0;
 
-			/* what is checked along is looked at from the last on */
+			/* loads are checked from the last one on */
 			for (unsigned n = w->loads; n--;) {
 				uint64_t at = w->in + w->start + 8 * thread + k * (uint64_t)w->step +
 					      (uint64_t)(int64_t)w->offsets[n];
@@ -67,7 +67,7 @@ static bool expect(const struct walk *w, uint32_t *want, struct ptx_fault *fault
 
 /* ---- the kernel ---- */
 
-/* How the pointer %l5 moves on: %s is the step. */
+/* The steps of the pointer %l5: %s is the step. */
 static const char *const moves[] = {
 	"add.s64 %%l5, %%l5, %s;\n",
 	"mov.u64 %%l7, %%l5;\nadd.s64 %%l5, %%l7, %s;\n",
@@ -219,7 +219,7 @@ static void several(void **state)
 		.in = IN, .start = 6, .step = 1, .loads = 2, .bytes = 1, .offsets = {-6, 9}, .rounds = 90});
 	check_all(&(struct walk){
 		.in = IN, .start = 200, .step = 1, .loads = 2, .bytes = 1, .offsets = {-6, 9}, .rounds = 90});
-	/* what is no multiple of the access' size, but becomes one with the constant */
+	/* an offset that is a multiple of the access size only with the constant */
 	check_all(
 		&(struct walk){.in = IN, .start = 4, .step = 16, .loads = 1, .bytes = 8, .offsets = {4}, .rounds = 20});
 }
@@ -272,7 +272,7 @@ static void values(void **state)
 {
 	static const struct {
 		const char *text;
-		uint64_t times; /* so often the second parameter, and the first */
+		uint64_t times; /* the expected distance is the first parameter plus `times` times the second */
 	} all[] = {
 		{"mad.lo.u64 %l5, %l2, 3, %l4;\n", 3},
 		{"mad.lo.u64 %l5, %l2, %l3, %l4;\n", 5},

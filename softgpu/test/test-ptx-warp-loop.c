@@ -215,7 +215,7 @@ static void ends(void **state)
 		for (unsigned b = 0; b < BLOCKS; b++)
 			assert_int_equal(time_of(b, WARPS - 1, 4), 0);
 	}
-	/* what was left behind does no harm */
+	/* the state after a fault does no harm */
 	assert_true(run_clock(CLOCK(""), &fault));
 	for (unsigned n = 0; n < BLOCKS * WARPS * ROUNDS; n++)
 		assert_true(times[n * 32] != 0);

@@ -90,7 +90,7 @@ static void test_at_once(void **state)
 	munmap(memory, 8192);
 }
 
-/* A context that has failed says so, and lets go of the memory all the same. */
+/* A failed context returns its error, and releases the memory nevertheless. */
 static void test_failed(void **state)
 {
 	uint32_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

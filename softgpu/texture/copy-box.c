@@ -9,7 +9,7 @@
 
 #define PIECE (1u << 20)
 
-/* Where the box begins, and how its rows and slices follow. */
+/* The begin of the box, and the distances of its rows and slices. */
 struct end {
 	uint64_t address;
 	size_t pitch, slice;

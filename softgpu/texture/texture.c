@@ -20,7 +20,7 @@ struct texture {
 	struct softgpu_owned owned;                   /* by the context */
 	const struct CUmipmappedArray_st *array;  /* NULL: linear memory, or an array that is gone */
 	uint64_t address, bytes;                  /* linear memory */
-	unsigned int refs;                        /* its life, and each map that names it */
+	unsigned int refs;                        /* one for the object itself, and one for each map that names it */
 };
 
 static struct texture **slots;

@@ -42,7 +42,7 @@ def info(place):
 
 
 def filled():
-    """A cache with the program's kernels, and a file of it."""
+    """A cache with the program's kernels, exported to a file."""
     place, file = folder("built"), TOP / "file"
     cache("build", place, "--", PROGRAM)
     cache("export", place, file)

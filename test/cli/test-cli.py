@@ -161,7 +161,7 @@ def early_worker():
         commands, program = r.stdout.split("\n")[:2]
         check(f"--warm 1 --warm-once --warm-device {device} --ready-fd" in commands, f"{visible}: {commands}")
         check(program == (visible or ""), f"the program got {program!r}")
-    # who only asks needs no context
+    # queries need no context
     for command, made in ((["smi"], False), (["run"], True)):
         r = vcuda(*command, *BACKEND, *(["--", "sleep", "3"] if made else []), VCUDA_TIMES="1")
         check(r.returncode == 0 and "worker: back end is initialised" in r.stderr, f"{command}: {r.stderr}")
@@ -299,7 +299,7 @@ def installed():
                            check=False)
         check(r.returncode == 0, f"meson install: {r.returncode}\n{r.stdout}{r.stderr}")
         program, = pathlib.Path(top).glob("**/bin/vcuda")
-        steady = root / "test/local/steady"  # it opens the libcuda.so.1 that it is given
+        steady = root / "test/local/steady"  # opens the libcuda.so.1 of its environment
         r = subprocess.run([program, "run", *BACKEND, "--", "env", "VCUDA_VERBOSE=1", steady, "0"], capture_output=True, text=True,
                            check=False)
         check(r.returncode == 0 and "transport local, back end cpu" in r.stderr, f"status {r.returncode}\n{r.stdout}{r.stderr}")

@@ -109,7 +109,7 @@ def loops():
 
 
 class Daemon:
-    """One guest: its vcudad and what runs on it."""
+    """A guest: its vcudad and programs on it."""
 
     def __init__(self, folder, name, **variables):
         self.socket = f"{folder}/{name}"

@@ -12,7 +12,7 @@
 /* The longest arguments of a record in bytes. */
 #define FUZZ_WORKER_RECORD 4096
 
-/* Where the worker has a mapping of the guest's memory. */
+/* The address of the worker's mapping of guest memory. */
 #define FUZZ_WORKER_MAPPED 0x200000000000ull
 
 #endif

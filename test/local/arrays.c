@@ -359,7 +359,7 @@ static void long_row(void)
 	OK(cuTexObjectDestroy(texture));
 	OK(cuMemFree_v2(p));
 	OK(cuMemFree_v2(to));
-	/* of memory that is none there is no texture */
+	/* an address without memory gives no texture */
 	if (is_software())
 		GIVES(cuTexObjectCreate(&texture, &r, &t, NULL), CUDA_ERROR_INVALID_VALUE);
 }

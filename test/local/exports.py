@@ -9,7 +9,7 @@ import tempfile
 
 from harness import BACKEND, LIMIT, build, check, children, daemon, vcuda, wait_until
 
-MEMORY = 64 << 20  # what the program exports to be counted, in parts that count
+MEMORY = 64 << 20  # memory that the program exports to be counted, in parts that count
 QUOTA = (256 if BACKEND == "cpu" else 2048) << 20
 
 

@@ -35,7 +35,7 @@ static void child(int parent)
 	s = make_stream();
 	idle = make_stream();
 	OK(cuIpcOpenEventHandle(&event, handle));
-	/* one that is done, then one that never will be */
+	/* a completed record, then one that never completes */
 	OK(cuEventRecordWithFlags(event, idle, 0));
 	OK(cuEventSynchronize(event));
 	OK(cuLaunchHostFunc(s, never_end, NULL));

@@ -109,7 +109,7 @@ static void child(int parent)
 	hear(parent);
 	OK(cuIpcCloseMemHandle(p));
 	if (keeps) {
-		/* what the parent does there now is its own */
+		/* the parent's memory there is its own now */
 		expect(kept, sizes[0], 60);
 		OK(cuIpcCloseMemHandle(kept));
 	}

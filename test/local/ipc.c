@@ -11,7 +11,7 @@
 #include "send-file.h"
 
 #define BYTES (4u << 20)
-#define SMALL 4096u /* one that shares its pages */
+#define SMALL 4096u /* bytes of an allocation that shares its pages */
 
 /* From the parent to the child, who answers with a byte. */
 struct message {
@@ -89,7 +89,7 @@ static void import(int parent)
 	OK(cuCtxSynchronize());
 	say(parent);
 	hear(parent);
-	/* it lives as long as anybody maps it */
+	/* the memory lives while a process maps it */
 	expect(p, 9);
 	OK(cuMemUnmap(p, BYTES));
 	OK(cuMemAddressFree(p, BYTES));
@@ -193,7 +193,7 @@ static void import_pool(int parent)
 	OK(cuMemFree_v2(p));
 	import_more(pool, &others[0], &others[1]);
 	say(parent);
-	/* what was freed there */
+	/* memory that the parent freed */
 	hear(parent);
 	if (is_software())
 		GIVES(cuMemPoolImportPointer(&p, pool, &offered), CUDA_ERROR_INVALID_VALUE);
@@ -292,7 +292,7 @@ static void child(int parent)
 	OK(cuIpcOpenEventHandle(&event, m.event));
 	GIVES(cuIpcCloseMemHandle(other), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
-	/* one process does not give on what another gave it */
+	/* a process does not export memory that it has imported */
 	GIVES(cuIpcGetMemHandle(&invented, p), CUDA_ERROR_INVALID_VALUE);
 	expect(p, 1);
 	/* the parent's work comes first: it waits until told, with its event recorded behind */
@@ -315,7 +315,7 @@ static void child(int parent)
 	GIVES(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemcpyDtoH_v2(data, p, 4), CUDA_ERROR_INVALID_VALUE);
 	OK(cuEventDestroy_v2(event));
-	/* what is gone there cannot be opened here */
+	/* freed memory cannot be opened */
 	say(parent);
 	hear(parent);
 	GIVES(cuIpcOpenMemHandle_v2(&p, m.memory, 1), CUDA_ERROR_INVALID_VALUE);

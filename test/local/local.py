@@ -338,7 +338,7 @@ def stuck():
             check(p.wait(LIMIT) == (-signal.SIGKILL if kill else 0), f"ended with {p.returncode}")
             wait_until(lambda: not children(d.pid), "the worker outlived its process")
         check(start_steady(env, 0).wait(LIMIT) == 0, "the next program does not work")
-    if BACKEND == "cpu":  # what a GPU's driver does with a context that never gets done, nothing says
+    if BACKEND == "cpu":  # no document says what a GPU's driver does with a context that never ends
         run_api("stuck_ends")
 
 
@@ -462,14 +462,14 @@ def lend_on(env, host, *options):
 
 
 def own_worker():
-    """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes all the same."""
+    """A worker whose loader finds the guest's libcuda.so.1 is no client of its own daemon: the program computes nevertheless."""
     if BACKEND != "cpu":  # on the software GPU
         return
     with daemon() as (_, env):
         r, text = lend_on(env, "{}")
         check(r.returncode == 0 and "Test PASSED" in r.stdout, f"{r.returncode}\n{r.stdout}{r.stderr}{text}")
         check("VCUDA_SOCKET names this daemon" in text, text)
-        # one that is to lend its host's GPU on, and finds no host
+        # a vcudad that is to lend its host's GPU on, and finds no host
         r, text = lend_on(env, "/nowhere", "--backend", "cuda")
         check(r.returncode != 0 and "it is virtio-cuda's own, which needs /dev/vcuda, or a socket that VCUDA_SOCKET names" in text, text)
 
@@ -515,9 +515,11 @@ SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, e
 
 
 def main():
-    if sys.argv[1:] == ["--list"]:
+    if "--list" in sys.argv:
         print("\n".join(SCENARIOS))
         return
+    if len(sys.argv) != 3 or sys.argv[2] not in SCENARIOS:
+        sys.exit("usage: local.py BUILD_DIRECTORY SCENARIO        (local.py --list prints the scenarios)")
     harness.BUILD = os.path.abspath(sys.argv[1])
     if THREAD_SANITIZER:
         need_thread_sanitizer()

@@ -49,7 +49,7 @@ static void check_variables(CUmodule module)
 	CHECK(pointers[0] == counter && pointers[1] == words + 8);
 	OK(cuMemcpyDtoH_v2(text, variable(module, "format", 6), 6));
 	CHECK(!memcmp(text, "n %d\n", 6));
-	/* one behind the other, as in the bank */
+	/* adjacent, as in the constant bank */
 	CHECK(variable(module, "three", 3) - variable(module, "doubles", 16) < 40);
 	CHECK(words - variable(module, "doubles", 16) < 40);
 }

@@ -104,7 +104,7 @@ static void of_a_module(void)
 	CHECK(word == 1);
 	OK(cuModuleUnload(module));
 	CHECK(!is_managed((uintptr_t)total) && !is_managed((uintptr_t)table));
-	/* as often as one likes */
+	/* loading and unloading work any number of times */
 	for (int i = 0; i < 200; i++) {
 		OK(cuModuleLoadData(&module, ptx));
 		CHECK(*global(module, "total", 4) == 5);

@@ -475,7 +475,7 @@ static void launch_bounds(void)
 
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&few, module, "few"));
-	/* Before one has been launched, and behind that. */
+	/* Before a first launch, and after it. */
 	for (int i = 0; i < 2; i++) {
 		GIVES(cuLaunchKernel(few, 1, 1, 1, 64, 3, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
 		OK(cuLaunchKernel(few, 1, 1, 1, 64, 2, 1, 0, NULL, params, NULL));
@@ -504,7 +504,7 @@ int main(int argc, char **argv)
 	/* a GPU's driver has these for its own library only */
 	if (is_software())
 		waits_for_the_grid();
-	if (is_software()) /* what a GPU's driver says of the same part many times is not known */
+	if (is_software()) /* not known for a GPU's driver: the same part many times */
 		destroys_beside_others();
 	lists_functions();
 	if (is_software()) /* a GPU's driver is not made for that: the program's worker ends */

@@ -361,7 +361,7 @@ def worker_ends():
         os.kill(children(vms[0].pid)[0], signal.SIGKILL)
         check(first.wait(LIMIT) == 3, f"the program of a killed worker ended with {first.returncode}")
         wait_until(lambda: not swap_files(vms[0]) and not children(vms[0].pid), "something of the worker is left")
-        # The other VM may have been told to go before that.
+        # The other VM may have been told to go out earlier.
         works(other)
         wait_until(lambda: vms[1].place() == "in", "the other VM does not come in")
         outs = vms[1].outs()

@@ -343,7 +343,7 @@ static int has(const volatile uint64_t *word, uint64_t value)
 	return 0;
 }
 
-/* Each value is there until the next one is written. */
+/* Each value stays until the next one is written. */
 static void *write_all(void *unused)
 {
 	uint64_t value = 0;

@@ -31,7 +31,7 @@ def vcuda(*arguments):
 
 
 class Daemon:
-    """A vcudad, and what is said to it."""
+    """A vcudad, and commands to it."""
 
     def __init__(self, d, env, control):
         self.pid, self.log_path, self.env, self.control = d.pid, d.log_path, env, control

@@ -18,7 +18,7 @@ void probe_expect(bool holds, const char *file, int line, const char *what, long
 	} while (0)
 #define OK(call) GIVES(call, CUDA_SUCCESS)
 
-/* How many have failed so far. */
+/* The number of failures so far. */
 unsigned int probe_failed(void);
 
 /* Prints the counts of `program`; returns the exit status: 0 if no probe has failed. */

@@ -298,12 +298,12 @@ static void pairs(unsigned int count, size_t bytes)
 	printf("%.2f us\n", least);
 }
 
-/* As many streams as keep the guest's library from waiting itself: it lets no stream have much. */
+/* Enough streams that the guest's library throttles none: it limits the queued work of a stream. */
 #define STREAMS 512
 
 /*
  * Copies wait for a value in memory, and nothing runs: what they hold is bounded. The command that writes the value is
- * taken all the same, and all copies that were taken are made.
+ * taken nevertheless, and all copies that were taken are made.
  */
 static void queue(size_t bytes)
 {

@@ -131,7 +131,7 @@ def quotas_objects():
         quota(env, "streams", "50")
         wait_until(lambda: "raise --max-streams" in log_of(d), "no line names the quota")
     with daemon("--max-handles", "51") as (d, env):
-        # one is the context
+        # the context is one of the objects
         quota(env, "streams", "50")
         wait_until(lambda: "raise --max-handles" in log_of(d), "no line names the quota")
     with daemon("--max-module-bytes", "1M") as (d, env):

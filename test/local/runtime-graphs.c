@@ -75,7 +75,7 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			  "	ret;\n"
 			  "}\n";
 
-static char variable; /* its address is the handle of the variable above */
+static char variable; /* the address is the handle of the variable above */
 
 static void times(void)
 {

@@ -43,9 +43,9 @@ static struct {
 	const char *folder, *log;
 	bool deliver;
 	struct user_regs_struct saved;
-	uint64_t instruction; /* where a syscall instruction is */
+	uint64_t instruction; /* address of a syscall instruction */
 	uint64_t page;        /* of the worker's memory, for arguments */
-	uint64_t used;        /* bytes of it */
+	uint64_t used;        /* number of used bytes of `page` */
 } p;
 
 static void fail(const char *what)
@@ -98,7 +98,7 @@ static long step(struct user_regs_struct *regs)
 			ptrace(PTRACE_DETACH, p.worker, NULL, 0);
 			exit(0);
 		}
-		/* The step's own stop comes after it. */
+		/* The stop of the step itself follows. */
 		refused |= WSTOPSIG(status) == SIGSYS;
 		if (status >> 16 == PTRACE_EVENT_FORK || status >> 16 == PTRACE_EVENT_CLONE)
 			kill_child();

@@ -22,7 +22,7 @@ PROBES = {
     "ftruncate-log": (-errno.EACCES, ""), "socket-tcp": (-errno.EAFNOSUPPORT, ""), "socket-netlink": (-errno.EAFNOSUPPORT, ""),
     "kill-daemon": (SIGSYS, ""), "f_setown-daemon": (-errno.EPERM, ""), "ptrace-daemon": (SIGSYS, ""),
     "fork": (SIGSYS, ""), "clone": (SIGSYS, ""), "clone3": (-errno.ENOSYS, ""),
-    # The kernel wants one thread for it.
+    # The kernel requires a process with one thread.
     "unshare-user": (SIGSYS, errno.EINVAL), "io_uring": (SIGSYS, ""), "bpf": (SIGSYS, ""), "perf": (SIGSYS, ""),
     "memfd_secret": (SIGSYS, ""), "keyctl": (SIGSYS, ""), "prlimit-daemon": (-errno.EPERM, ""), "mount": (SIGSYS, ""), "init_module": (SIGSYS, errno.ENOEXEC),
     "process_vm_readv": (SIGSYS, ""), "mremap": (-errno.ENOMEM, ""), "remap_file_pages": (SIGSYS, ""),

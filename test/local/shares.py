@@ -300,7 +300,7 @@ def message(kind, share=1, size=0, capacity=0):
 
 
 def arbiter_alone(stack, count):
-    """An arbiter, and so many sockets that are connected to it."""
+    """An arbiter with a number of connected sockets."""
     path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
     listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     listener.bind(path)

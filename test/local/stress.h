@@ -10,7 +10,7 @@
 struct stress_thread {
 	unsigned int number;
 	unsigned int random;
-	CUmodule module; /* of its own; loaded anew from time to time */
+	CUmodule module; /* a module of the thread's own; loaded anew from time to time */
 	CUfunction step;
 	uint32_t *host, *pinned, *expected;
 };

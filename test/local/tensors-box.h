@@ -50,7 +50,7 @@ static struct tensor usual(int type, cuuint32_t size, cuuint32_t rank, const cuu
 	return t;
 }
 
-/* How many elements of a dimension go to shared memory. */
+/* The number of elements of a dimension that go to shared memory. */
 static cuuint32_t count(const struct tensor *t, unsigned int d)
 {
 	return d ? (t->box[d] + t->steps[d] - 1) / t->steps[d] : t->box[d];
@@ -92,7 +92,7 @@ static void find_element(const struct tensor *t, const int *at, unsigned int n, 
 	}
 }
 
-/* Where element n of the box at `at` is in the tensor, in bytes, or -1. */
+/* The offset of element n of the box at `at` in the tensor, in bytes, or -1. */
 static int64_t place(const struct tensor *t, const int *at, unsigned int n)
 {
 	int64_t offset = 0, x[5];

@@ -10,7 +10,7 @@
 
 enum { SHARED = 16384, TENSOR = 1 << 17, EMPTY = 0xee, THREADS = 256 };
 
-/* Where the map is. */
+/* The location of the map. */
 enum place { PARAMETER, CONSTANT, GLOBAL };
 
 static CUmodule module;

@@ -148,7 +148,7 @@ def tests(options, tree):
         wrong = re.findall(r"^\[  FAILED  \] (\S+) \(\d+ ms\)", output, re.M)
         failed.update(dict.fromkeys(wrong, "failed"))
         begun = [name for name in re.findall(r"^\[ RUN      \] (\S+)", output, re.M) if name not in passed and name not in failed]
-        # what a process ends at, it is not given again
+        # the test that ended a process is not run again
         last = begun[-1] if begun else left[0]
         before, left = len(left), [name for name in left if name not in passed and name not in failed]
         if left:

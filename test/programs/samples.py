@@ -69,7 +69,7 @@ REFUSED = re.compile(r"^vcuda[^:]*: .*(not supported|are not there)", re.M)
 # Counts of no failures, and what the samples of assert() and of expected failures print.
 HARMLESS = re.compile(r"\b0 fail|no fail|Assertion `.*failed|assertion failed, block|failed as expected", re.I)
 KINDS = ("pass", "waived", "refused", "fail", "time", "not built")
-WAIVED = 2  # what the samples' own EXIT_WAIVED is
+WAIVED = 2  # the samples' own EXIT_WAIVED
 
 NVCC_WRAPPER = r"""#!/bin/bash
 # nvcc for the lowest architecture of those asked for.

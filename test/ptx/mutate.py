@@ -120,7 +120,7 @@ def mutate(form, target, words, generator):
         try:
             operation(mutant)
         except (IndexError, ValueError, TypeError):
-            continue  # it has nothing of that kind
+            continue  # the form has no such part
         if mutant.text() != form:
             return *target, mutant.text()
 

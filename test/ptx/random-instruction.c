@@ -286,7 +286,7 @@ static const struct template templates[] = {
 	{"bar.red.and.pred $p, 3, $p;", BLOCK, 4},
 	{"bar.red.or.pred $p, 3, !$p;", BLOCK, 4},
 	{"bar.sync 0;", BLOCK, 2},
-	/* what is the same in all threads stays so */
+	/* uniform operands give uniform results */
 	{"add.s32 $u, $u, $i;", UNIFORM, 4},
 	{"mad.lo.s32 $u, $u, $u, $i;", UNIFORM, 4},
 	{"xor.b32 $u, $u, $u;", UNIFORM, 2},

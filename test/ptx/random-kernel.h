@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /* The buffers of the kernel `test`(out, in): the lengths of both in bytes. */
-#define RANDOM_RESULTS 32768 /* where the threads' registers begin; before them 32 bytes a thread that it works on */
+#define RANDOM_RESULTS 32768 /* begin of the threads' registers; before it each thread has 32 bytes to work on */
 #define RANDOM_THREAD 128    /* bytes of a thread's registers, of them: */
 #define RANDOM_SINGLES 64    /* five f32 from here */
 #define RANDOM_DOUBLES 88    /* three f64 from here: with any bits where they are NaNs */
-#define RANDOM_CELLS (RANDOM_RESULTS + 768 * RANDOM_THREAD) /* what all threads add to */
+#define RANDOM_CELLS (RANDOM_RESULTS + 768 * RANDOM_THREAD) /* cells for atomic additions of all threads */
 #define RANDOM_OUT (RANDOM_CELLS + 64)
 #define RANDOM_IN 32768
 

@@ -11,7 +11,7 @@ struct value_type {
 	unsigned bits;      /* of a value */
 	unsigned reg;       /* of the register that holds it; 1: a predicate */
 	unsigned part_bits; /* of a float, or of each float in it; 0: an integer */
-	unsigned mantissa;  /* bits of it */
+	unsigned mantissa;  /* number of bits of the mantissa */
 	unsigned pool;      /* of special values */
 };
 
@@ -21,7 +21,7 @@ const struct value_type *value_type(const char *name);
 /* The input of tuple `n` at operand `position`: special values and random ones, always the same. */
 uint64_t value_input(const struct value_type *type, unsigned position, unsigned n);
 
-/* How far a result may be from the recorded one. */
+/* Largest allowed distance of a result from the recorded one. */
 struct value_bound {
 	double relative, absolute; /* the larger counts; both 0: exact */
 };

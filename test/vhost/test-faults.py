@@ -23,7 +23,7 @@ from vmm import ERROR, LAST, WRITABLE, Client, Daemon, Vmm, wait
 TIMES = int(os.environ.get('VCUDA_TEST_TIMES', 1))
 SEED = int(os.environ.get('VCUDA_TEST_SEED', time.time_ns() % 2**32))
 WINDOW = 0x7f1234500000
-NEIGHBOUR = 999  # its context
+NEIGHBOUR = 999  # context number of the neighbour
 
 
 def inventory(pid):
@@ -330,7 +330,7 @@ class Faults(Beside):
             with self.rewound(), self.descriptors(more):
                 status = self.create(uid=vmm.FORKS)
                 self.verify()
-                # A live worker is ended all the same.
+                # A live worker is ended nevertheless.
                 self.assertEqual(self.request(vmm.DESTROY), 0 if not status else ERROR['ENOENT'])
                 client = Client(self.daemon)
                 client.socket.settimeout(0.2)

@@ -76,7 +76,7 @@ class Driver(puppet.DriverCase):
         self.assertTrue(wait(lambda: not self.helpers(a, b)))
 
     def test_all_or_none(self):
-        """The driver, or a worker, does not release the memory of one: the other one has its memory again."""
+        """If the driver or a worker cannot release the memory of one process, the other process gets its memory back."""
         a, b = self.worker(), self.worker()
         for failure, state in ('shared', SHARED), ('driver', NOT_SUPPORTED):
             if failure == 'driver':
@@ -246,7 +246,7 @@ INSTALLED = [os.path.join(prefix, 'libexec/vcuda/vcuda-checkpoint') for prefix i
 
 @unittest.skipIf(any(map(os.path.exists, INSTALLED)), 'vcudad finds the program that is installed')
 class Alone(puppet.Case):
-    """vcudad without the programs that are installed with it."""
+    """A copy of vcudad in a folder without its other programs."""
     options = ('--backend', 'cuda')
 
     def setUp(self):

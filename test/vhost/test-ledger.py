@@ -93,7 +93,7 @@ class Limits(Case):
             a.tell(GIVE, lie)
             a.ask(SYNC)
             self.assertEqual(self.granted(page), 100 * MIB, 'what it never had')
-        # what it says to have taken without asking is no more than it could have had
+        # a use that the worker reports without a grant counts at most up to the quota
         a.tell(NOTE, (1 << 64) - 1)
         a.tell(NOTE, 150 * MIB)
         a.ask(SYNC)
@@ -124,7 +124,7 @@ class Limits(Case):
         for kill in (lambda: os.kill(a.pid, signal.SIGKILL), lambda: self.clients[0][0].close()):
             self.assertEqual(a.ask(TAKE, 150 * MIB), 150 * MIB)
             self.assertEqual(b.ask(TAKE, 150 * MIB), 0)
-            # its memory is there until it is reaped, whether or not it speaks
+            # the worker's memory counts until it is reaped, whether or not it speaks
             a.close()
             b.ask(SYNC)
             self.assertEqual(self.granted(page), 150 * MIB)

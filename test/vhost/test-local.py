@@ -224,7 +224,7 @@ class Few(unittest.TestCase):
         client = Client(daemon)
         self.assertTrue(client.attach(), 'who waits is served')
         client.close()
-        # The end of vcudad does not wait for them.
+        # vcudad does not wait for these at its end.
         connect_until_one_waits()
         daemon.stop()
 

@@ -308,7 +308,7 @@ class OwnerCase(Case):
 
     def be_owner(self, end, prepare):
         client = vmm.Client(self.daemon)
-        self.kept = client  # as long as the process
+        self.kept = client  # kept open as long as the process lives
         socket.send_fds(end, [b'client'], [client.socket.fileno()])
         worker, = struct.unpack('<I', end.recv(4))
         prepare()
@@ -368,7 +368,7 @@ class GoneCase(OwnerCase):
 
 
 class Gone(GoneCase):
-    """Another one may come, on a busy machine, too."""
+    """Another process may take the session, also on a busy machine."""
     options = ('--backend', 'cpu', '--allow-any-user', '--keep-detached', '60')
 
     def test_another_process_has_its_image(self):

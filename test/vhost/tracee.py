@@ -60,7 +60,7 @@ class Tracee:
         try:
             self.set(self.before)
             ptrace(DETACH, self.thread)
-        except OSError:  # it was killed
+        except OSError:  # the tracee was killed
             pass
 
     def wait(self):

@@ -150,7 +150,7 @@ static void check_user_limit(int fd, volatile uint32_t *share)
 	FAILS(hold(other, KNOWN), EDQUOT);
 	close(files[1]);
 	await_held(fd, share, 1);
-	/* what the host refuses does not count */
+	/* an export that the host refuses does not count */
 	FAILS(hold(fd, UNKNOWN), ENOENT);
 	FAILS(hold(fd, UNKNOWN), ENOENT);
 	files[1] = hold(fd, KNOWN);

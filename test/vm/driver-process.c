@@ -78,7 +78,7 @@ static void await_no_contexts(void)
 		CHECK(tries++ < 60000 && !usleep(10000));
 }
 
-/* A child of the owner holds the file: the owner's end is the context's end all the same. */
+/* A child of the owner holds the file: the owner's end still ends the context. */
 void check_orphan(void)
 {
 	int pipe_fds[2];

@@ -39,7 +39,7 @@
 #define CALLS 150
 #define LIFE_US 1000000
 
-/* How many calls succeeded, of all processes. */
+/* The number of calls that succeeded, in all processes. */
 struct successes {
 	_Atomic unsigned long lives, calls, open, pin, unpin, doorbell, wait, map, hold;
 };

@@ -320,7 +320,7 @@ static void direct_raw(void)
 	CHECK(!pin_direct(fd, p, huge, 0) && !unpin(fd, p, huge));
 	/* Unmapped under the pin. */
 	CHECK(!pin_direct(fd, p, huge, 0) && !munmap(p, huge) && !unpin(fd, p, huge));
-	/* Left pinned: the file's end lets go of it. */
+	/* Left pinned: closing the file unpins the pages. */
 	CHECK(!pin_direct(fd, p + 2 * huge, 2 * huge, VCUDA_PIN_WRITABLE));
 	puts("direct ranges are as they should be");
 }

@@ -33,7 +33,7 @@ if [ "$share" = namespace ]; then
 	must_fail ls /tmp/raw/sys/kernel
 	must_fail cat /tmp/raw/dev/urandom
 fi
-# The scratch layer is writable all the same.
+# The scratch layer is writable nevertheless.
 echo scratch >"$dir/scratch" || bad=1
 umount /tmp/raw
 [ $bad -eq 0 ] && echo "ok the host's files are read-only"

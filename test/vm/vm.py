@@ -313,7 +313,7 @@ class Exporter:
         self.waits = 0
 
     def reach(self):
-        """Until it waits, and the host has no worker of it."""
+        """Waits until the program waits, and the host has no worker of the VM."""
         self.waits += 1
         self.vm.run(f"timeout {LIMIT} sh -c 'until [ $(grep -c next? /tmp/exports.log) = {self.waits} ] || ! kill -0 {self.pid}; do usleep 20000; done'")
         wait_until(lambda: not self.vm.workers(), "a worker outlived its process")
@@ -551,7 +551,7 @@ def few_queues(kernel):
 
 def main():
     global BUILD
-    if sys.argv[1:] == ["--list"]:
+    if "--list" in sys.argv:
         print("\n".join(("vm_run", "vm_warm", "vm_direct", "vm_share", "vm_groups", "unshared", "balloon", *DIRECT, *SCENARIOS)))
         return
     BUILD, kernel, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]

@@ -175,7 +175,7 @@ static bool shape_of(const CUmemcpy3DOperand *o, const CUextent3D *extent, size_
 	return *row >= extent->width && *layer >= extent->height;
 }
 
-/* One end of a copy, as CUDA_MEMCPY3D has both of them. */
+/* One end of a copy; CUDA_MEMCPY3D has both ends. */
 struct end {
 	CUmemorytype type;
 	CUdeviceptr device;

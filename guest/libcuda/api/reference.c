@@ -348,7 +348,7 @@ SETTER(cuTexRefSetFlags, (CUtexref ref, unsigned int flags), true, r->texture.fl
 
 /* ---- questions ---- */
 
-/* Where the program has room for the answer. */
+/* Functions that write an answer to the program's pointer. */
 #define GETTER(name, parameters, valid, statements) WITH_REFERENCE(name, parameters, valid, statements, CUDA_SUCCESS)
 
 static bool is_bound_to(const struct reference *r, CUresourcetype type)

@@ -191,7 +191,7 @@ static CUresult dispatch(const struct call_options *how, const struct libcuda_co
 	return result;
 }
 
-/* Whether no command may name all of it. */
+/* Whether a command cannot name the whole box. */
 static bool is_in_pieces(const struct libcuda_copy_end *end, const struct libcuda_copy_box *b)
 {
 	return libcuda_host_piece(end->address, extent(end, b)) < extent(end, b);

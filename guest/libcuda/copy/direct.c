@@ -21,7 +21,7 @@
 struct copy {
 	const struct libcuda_transfer *transfer;
 	size_t part, end;
-	size_t next;                       /* where the next part to be pinned begins */
+	size_t next;                       /* begin of the next part to pin */
 	struct libcuda_span ahead, behind; /* pinned: to be copied, and copied already; empty: none is */
 	bool refused;
 };

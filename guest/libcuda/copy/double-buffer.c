@@ -52,7 +52,7 @@ struct copy {
 	unsigned int count; /* of blocks */
 	uint32_t mask, blocks[MOST_BLOCKS];
 	unsigned int useful;  /* threads besides the caller's */
-	unsigned int threads; /* that have a piece of the copy; under the lock */
+	unsigned int threads; /* threads that have a piece of the copy; under the lock */
 	bool called;          /* helpers have been called */
 	struct copy *following;
 };

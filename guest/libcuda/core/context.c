@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, primary co
 static struct libcuda_context *_Atomic contexts;
 static _Atomic uint64_t context_count;
 
-/* Streams that NVIDIA's driver makes with a context. The second one is the default stream. */
+/* Streams that NVIDIA's driver makes with a context. The second of them is the default stream. */
 #define OWN_STREAMS 7
 
 bool libcuda_context_is_only_one(void)

@@ -28,7 +28,7 @@ struct libcuda_fence_page {
 	_Atomic unsigned int waits;   /* the first few */
 };
 
-/* How far waits have come, as positions in the ring (completion.h). */
+/* The progress of waits, as positions in the ring (completion.h). */
 struct libcuda_completion {
 	_Atomic uint64_t all;            /* all work that was issued before this is done */
 	_Atomic uint64_t blocking;       /* all such work that the default stream depends on is done */
@@ -37,7 +37,7 @@ struct libcuda_completion {
 };
 
 struct libcuda_context {
-	struct call_context calls;   /* its id is NULL: a primary context that is not active, or a destroyed one */
+	struct call_context calls;   /* id NULL: an inactive primary context, or a destroyed context */
 	_Atomic int error;           /* CUresult that ended it (a kernel's fault): every later call gives it */
 	_Atomic uint64_t generation; /* changes when the context's objects are gone (reset, destroyed) */
 	CUdevice device;
@@ -45,8 +45,8 @@ struct libcuda_context {
 	_Atomic int64_t flags; /* of a primary context, or -1: not known yet */
 	unsigned int refs;     /* under the contexts' lock: of a primary context; of another, those beyond its first */
 	unsigned int api_version;
-	uint64_t number;                     /* of its present activation, for cuCtxGetId; 0: none yet */
-	uint64_t stream_number;              /* of its default stream */
+	uint64_t number;                     /* number of the present activation, for cuCtxGetId; 0: none yet */
+	uint64_t stream_number;              /* number of the default stream */
 	struct libcuda_fence_page fences;    /* throttle.c */
 	struct libcuda_completion completed; /* completion.c */
 	struct libcuda_context *next;

@@ -25,7 +25,7 @@ struct CUlogsCallbackEntry_st {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char lines[LINES][LINE_BYTES]; /* each with its line's end */
-static CUlogIterator count;           /* of all so far; the newest stand at count - 1 modulo LINES */
+static CUlogIterator count;           /* number of all lines so far; the newest is at count - 1 modulo LINES */
 
 /* Held while the program is told, so that who takes its function back is not called any more. */
 static pthread_mutex_t callbacks_lock;

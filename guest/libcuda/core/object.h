@@ -32,13 +32,13 @@ struct libcuda_object {
 	uint64_t id;
 	enum libcuda_object_kind kind;
 	struct libcuda_context
-		*context;   /* where it was made; NULL for libraries, kernels and pools, which belong to none */
+		*context;   /* context of the creation; NULL for libraries, kernels and pools, which belong to none */
 	uint64_t parent;    /* id of the module or library it was looked up in, 0: none */
 	uint64_t number;    /* of a stream or event: unique in this process, for cuStreamGetId and tools. Else 0 */
-	unsigned int flags; /* as it was made with */
+	unsigned int flags; /* the flags of its creation */
 	int priority;
 	CUdevice device;             /* of a pool */
-	void *data;                  /* what the room of this kind keeps with the record, or NULL */
+	void *data;                  /* data of the folder with this kind of object, or NULL */
 	void (*release)(void *data); /* frees `data` with the record; NULL: the room frees it */
 	_Atomic uint64_t recorded;   /* of an event: where its last record ends in the ring (completion.h), 0: none */
 	uint64_t generation;         /* of an event: its context's (context.h) when it was made */

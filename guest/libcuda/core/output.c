@@ -18,7 +18,7 @@ _Static_assert(PART + 16 <= VCUDA_REPLY_MAX, "a part fits a reply");
 #define UNLOCKED PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 
 static pthread_mutex_t fetching = UNLOCKED; /* held until the text is written, so that text stays in order */
-static pthread_mutex_t writing = UNLOCKED;  /* inside stdout's own lock: its holder waits only for the file */
+static pthread_mutex_t writing = UNLOCKED;  /* inside stdout's lock; the holder waits only for the file */
 static bool ends;                           /* under `writing` */
 _Atomic bool libcuda_output_in_flight;
 

@@ -20,7 +20,7 @@ extern _Atomic bool libcuda_output_in_flight;
  */
 static inline bool libcuda_output_is_due(struct vcuda_shm *shm)
 {
-	/* In this order: a thread sets its flag before it makes the worker clear the other one. */
+	/* The order matters: a thread sets its flag before it makes the worker clear the other one. */
 	return atomic_load_explicit(&shm->output, memory_order_acquire) ||
 	       atomic_load_explicit(&libcuda_output_in_flight, memory_order_acquire);
 }

@@ -61,7 +61,7 @@ CUresult libcuda_require_context_or(struct libcuda_context *home);
  */
 CUresult libcuda_throttle_take(const struct call_options *options, CUstream stream, unsigned int credits);
 
-/* Where the stream's commands are noted; NULL: the stream is not tracked. */
+/* The list of the stream's commands; NULL: the stream is not tracked. */
 struct call_queue *libcuda_completion_queue(CUstream stream);
 
 /* A stream of the options' context has been destroyed. */

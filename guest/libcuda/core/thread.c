@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "core/hooks.h"
 
-/* Numbers in use, so that they stay small: the worker keeps one word for each. */
+/* Numbers of threads are reused, so that they stay small: the worker keeps one word for each. */
 #define NUMBERS 256
 
 _Thread_local struct libcuda_thread *libcuda_thread_cached __attribute__((tls_model("initial-exec")));

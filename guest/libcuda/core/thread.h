@@ -38,7 +38,7 @@ struct libcuda_thread {
 	} recorded;
 	/* The executable graph that the thread launches, and its node; 0: none. */
 	struct vcuda_profile_node launched;
-	void *slots[LIBCUDA_THREAD_SLOTS]; /* what each room keeps; NULL at first */
+	void *slots[LIBCUDA_THREAD_SLOTS]; /* data of each folder; NULL at first */
 	struct libcuda_throttle
 		*throttles[LIBCUDA_THREAD_THROTTLES]; /* of the streams that it used last (throttle.c) */
 };

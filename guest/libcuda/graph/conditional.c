@@ -194,7 +194,7 @@ bool libcuda_graph_can_be_copied(const struct libcuda_graph *g)
 	return !g->decides && !has_conditional(g);
 }
 
-/* How many nodes have the condition, in a graph and its bodies. */
+/* The number of nodes with the condition, in a graph and its bodies. */
 static unsigned int count_uses(const struct libcuda_graph *g, CUgraphConditionalHandle handle)
 {
 	unsigned int uses = 0;

@@ -26,7 +26,7 @@ struct libcuda_conditions {
 	vcuda_graph_id id;               /* the worker's graph; NULL once its context has ended */
 	struct libcuda_condition *first; /* the newest first */
 	const void *exec;                /* the executable graph, or NULL */
-	struct libcuda_conditions *next; /* of all */
+	struct libcuda_conditions *next; /* next in the list of all */
 };
 
 void libcuda_conditions_get(struct libcuda_conditions *conditions);
@@ -39,7 +39,7 @@ struct libcuda_graph *libcuda_graph_root(struct libcuda_graph *graph);
 /* False of a graph with conditional nodes, and of a body: it is not cloned, and no child. */
 bool libcuda_graph_can_be_copied(const struct libcuda_graph *graph);
 
-/* Why a graph with conditions cannot be instantiated, or CUDA_SUCCESS. */
+/* The reason why a graph with conditions cannot be instantiated, or CUDA_SUCCESS. */
 CUresult libcuda_conditions_check(const struct libcuda_graph *graph, CUgraphInstantiateResult *why);
 
 /* graph-node.c calls these for conditional nodes. */

@@ -23,7 +23,7 @@ struct libcuda_device_graph {
 	struct libcuda_context *context;
 	uint64_t generation;                   /* of the context: the worker's is of that generation */
 	struct libcuda_conditions *conditions; /* of a graph with conditional nodes, whose worker's graph it is */
-	unsigned int credits;                  /* that a launch takes in a stream's queue */
+	unsigned int credits;                  /* queue credits of the stream that a launch takes */
 	unsigned int launches;                 /* since the last change; not counted beyond the number that matters */
 	unsigned int changes;                  /* changes that dropped the worker's graph */
 	bool refused;                          /* the worker refused the graph in its present form */

@@ -79,7 +79,7 @@ static void print_memset(FILE *f, const struct libcuda_node *n, bool all)
 			m->height, m->elementSize, m->value);
 }
 
-/* More than what a node is, where its flag asks for it. */
+/* The members of a node, if the flag asks for them. */
 static void print_details(FILE *f, const struct libcuda_node *n, unsigned int flags)
 {
 	switch (n->type) {
@@ -147,7 +147,7 @@ static void print_inner(FILE *f, const struct libcuda_graph *g, const char *inne
 	fputs("}\n", f);
 }
 
-/* Bodies have the node's path, and their place in it. */
+/* The path of a body is the node's path and the body's number. */
 static void print_bodies(FILE *f, const struct libcuda_node *n, const char *path, unsigned int flags)
 {
 	char inner[256];

@@ -31,7 +31,7 @@ struct exec {
 	bool launched;
 	bool replayed;                /* by the last launch */
 	CUstream last;                /* resolved: where it was launched last */
-	struct libcuda_context *home; /* of that stream */
+	struct libcuda_context *home; /* the context of `last` */
 	uint64_t generation;          /* of the context then */
 };
 

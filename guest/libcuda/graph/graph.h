@@ -52,7 +52,7 @@ struct libcuda_node {
 	};
 	unsigned int visited;  /* for walks */
 	uint32_t device_index; /* device-graph.c: the number of the worker's node at whose end it is done */
-	bool is_last;          /* device-graph.c: nothing depends on it */
+	bool is_last;          /* device-graph.c: no node depends on it */
 	uint64_t must_join;    /* capture.c: the capture that made it, until the dependencies of a stream with it are set */
 	struct libcuda_node *next;
 };

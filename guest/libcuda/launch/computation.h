@@ -35,7 +35,7 @@ static inline CUgraphNodeType libcuda_node_type_shown(CUgraphNodeType type)
 	return type == LIBCUDA_NODE_COMPUTATION ? CU_GRAPH_NODE_TYPE_KERNEL : type;
 }
 
-/* Where the parameters of such a node have their computation. Code that keeps the parameters copies the computation. */
+/* The computation in the parameters of such a node. Code that keeps the parameters copies the computation. */
 static inline const struct libcuda_computation **libcuda_computation_of(CUgraphNodeParams *params)
 {
 	return (const struct libcuda_computation **)params->reserved1;

@@ -62,7 +62,7 @@ unsigned int libcuda_allocation_types_at(uint64_t address);
 struct libcuda_mapping {
 	uint64_t start, bytes;
 	bool is_host;                            /* of host memory */
-	CUdevice device;                         /* that has the memory; 0: the host has it */
+	CUdevice device;                         /* the device with the memory; 0: host memory */
 	CUmemAccess_flags cpu;                   /* the access of this process */
 	uint8_t devices[LIBCUDA_ACCESS_DEVICES]; /* CUmemAccess_flags */
 	bool is_ending; /* of host memory: no device has it any more; its pages are still to be released */
@@ -92,7 +92,7 @@ bool libcuda_host_mappings_cover(uint64_t start, uint64_t bytes);
 /* Whether such mappings have all of [address, address + bytes), and this process can read and write it. */
 bool libcuda_host_mappings_are_open(uint64_t address, uint64_t bytes);
 
-/* Whether this process can read some of it. */
+/* Whether this process can read a part of the range. */
 bool libcuda_host_mappings_are_seen(uint64_t address, uint64_t bytes);
 
 #endif

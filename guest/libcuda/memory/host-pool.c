@@ -29,7 +29,7 @@ struct pool {
 	size_t most;                 /* bytes; 0: no limit */
 	uint64_t values[9];          /* of the attributes that are set, and the highs */
 	uint64_t used, reserved;     /* bytes */
-	bool is_default, is_current; /* of its place */
+	bool is_default, is_current; /* default or current pool of its location */
 	uint8_t devices[LIBCUDA_ACCESS_DEVICES];
 	unsigned int allocations;
 	struct freed *freed;

@@ -23,7 +23,7 @@
 struct mirror {
 	uint64_t start;
 	size_t bytes;
-	uint8_t *twin; /* what both sides had when they were last made equal */
+	uint8_t *twin; /* the contents of both sides when they were last made equal */
 	uint8_t *room; /* for what comes from the device */
 	struct mirror *next;
 };

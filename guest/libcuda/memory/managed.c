@@ -133,7 +133,7 @@ static int device_of(CUmemLocation where)
 	return where.type == CU_MEM_LOCATION_TYPE_NONE ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/* As many devices as there is room for; the rest is filled with "none". */
+/* Fills `to` with the devices that fit; the rest becomes "none". */
 static CUresult list_accessed_by(const struct libcuda_advice *a, int *to, size_t bytes)
 {
 	size_t room = bytes / sizeof(*to), n = 0;

@@ -382,7 +382,7 @@ static size_t find_mapped(CUdeviceptr ptr, size_t size)
 	return at - ptr;
 }
 
-/* Nothing is set where one is not sound; else one after the other, up to an error. */
+/* If one argument is wrong, nothing is set; otherwise all are set in order, up to an error. */
 VCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	CUresult result = libcuda_require_init();

@@ -44,14 +44,14 @@ struct libcuda_advice {
 };
 
 struct libcuda_range {
-	uint64_t start, bytes; /* as the application asked for it */
+	uint64_t start, bytes; /* bytes that the application asked for */
 	enum libcuda_range_kind kind;
-	unsigned int flags;                /* as it was allocated or registered with */
+	unsigned int flags;                /* the flags of the allocation or registration */
 	uint64_t mapping, mapping_bytes;   /* on the host: the pages around it that the worker maps */
-	enum client_mapping_release pages; /* what these are */
+	enum client_mapping_release pages; /* kind of the pages */
 	struct libcuda_context *context;
 	uint64_t owner; /* of a variable: id of its module or library; of device memory: its pool, where that is known */
-	CUdevice pool_device; /* of such a pool */
+	CUdevice pool_device; /* the device of the pool, if POOLED */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
 	struct libcuda_advice advice;
@@ -84,7 +84,7 @@ bool libcuda_range_remove_next(struct libcuda_context *context, uint64_t owner, 
 
 /* ---- the operands of copies and memsets ---- */
 
-/* Where the application says that an operand is. */
+/* The location of an operand according to the application. */
 enum libcuda_side { LIBCUDA_SIDE_DEVICE, LIBCUDA_SIDE_HOST, LIBCUDA_SIDE_ANY };
 
 enum libcuda_memory_kind {

@@ -36,7 +36,7 @@
 
 struct libcuda_compute_key {
 	struct vcuda_cache_key key;
-	bool translation; /* what belongs to it is the text that the thread assembles next */
+	bool translation; /* belongs to the text that the thread assembles next */
 	char *text;       /* found in place of machine code; NULL: nothing is */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which functions a module has, and which kernels a library. The worker tells their names; each is then looked up. */
+/* Lists functions of a module and kernels of a library. The worker tells their names; each is then looked up. */
 #include "module/enumerate.h"
 
 #include <stdlib.h>

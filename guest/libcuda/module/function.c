@@ -262,7 +262,7 @@ VCUDA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int v
 	return result;
 }
 
-/* Where data is cached: a hint. */
+/* Sets the preferred cache of a kernel: a hint. */
 VCUDA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
 	struct libcuda_context *c;

@@ -69,7 +69,7 @@ CUresult libcuda_function_lookup(struct libcuda_context *context, CUfunction han
 CUresult libcuda_function_lookup_here(struct libcuda_context *context, CUfunction handle,
 				      struct libcuda_function_entry **entry);
 
-/* How often attributes of functions have changed. A kernel's are its function's too, so one count does for all. */
+/* Counts changes of functions' attributes. A kernel's are its function's too, so one count does for all. */
 uint64_t libcuda_function_changes(void);
 
 /* An attribute as the worker gave it. */

@@ -199,7 +199,7 @@ CUresult libcuda_image_in_file(const void *file, size_t room, const void **data,
 	if (room >= SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && !elf_headers_fit(file, room))
 		return CUDA_ERROR_INVALID_IMAGE;
 	result = libcuda_image_find(file, data, bytes);
-	/* The one is the NUL behind text. */
+	/* One byte is the NUL behind the text. */
 	return result == CUDA_SUCCESS && *bytes > room + 1 - (size_t)((const char *)*data - (const char *)file)
 		       ? CUDA_ERROR_INVALID_IMAGE
 		       : result;

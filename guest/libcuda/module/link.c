@@ -24,11 +24,11 @@ struct CUlinkState_st {
 	unsigned int users;   /* calls, and the list; with the list's lock */
 	pthread_mutex_t busy; /* held while the rest is looked at or changed */
 	vcuda_link link;      /* the worker's */
-	char *linked;         /* what it has made; NULL: it is not complete */
+	char *linked;         /* the result; NULL: not complete */
 	size_t linked_bytes;
 	struct libcuda_jit jit; /* copies */
 	void **answers;         /* the program's values: what it asks to be told goes there */
-	float ms;               /* that the linker took so far */
+	float ms;               /* time of the linker so far */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

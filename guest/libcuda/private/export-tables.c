@@ -246,13 +246,13 @@ static const slot *tools_context(void)
 	return table;
 }
 
-/* Which processors stand together: cuBLASLt crashes where the table is missing, and does without where it refuses. */
+/* Groups of processors: cuBLASLt crashes if the table is missing, and does without if it refuses. */
 static const slot processor_map[8] = {
 	SIZE(processor_map), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
 	FUNCTION(refuse),    FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse),
 };
 
-/* ---- what CUPTI asks; without this it does not even say its version, which JAX wants. No tool works all the same ----
+/* ---- for CUPTI, which without this does not report its version, which JAX needs. No tool works nevertheless ----
  */
 
 static const slot tools[4] = {SIZE(tools), FUNCTION(refuse), FUNCTION(refuse), FUNCTION(refuse)};

@@ -24,7 +24,7 @@ static unsigned int find_name(const char *name)
 	return low;
 }
 
-/* The newest version that is not newer than asked for; the per-thread one where it is wanted and there is one. */
+/* Finds the newest version up to `version`, and its per-thread form if `per_thread` is set and one exists. */
 static const struct libcuda_entry *find(const char *name, int version, bool per_thread, bool *known)
 {
 	const struct libcuda_entry *best = NULL;

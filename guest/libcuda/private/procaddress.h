@@ -7,7 +7,7 @@
 
 struct libcuda_entry {
 	const char *name; /* without _vN, _ptds, _ptsz */
-	int version;      /* of CUDA that brought this version of it */
+	int version;      /* CUDA version that brought this version of the function */
 	bool per_thread;  /* uses the per-thread default stream */
 	void (*function)(void);
 };

@@ -37,7 +37,7 @@ static struct callback *first, **tail = &first; /* outstanding, oldest first */
 static uint64_t ids;
 static bool runs;           /* the thread does */
 static _Atomic bool pauses; /* the thread ends */
-static uint64_t done;       /* how many have returned; the thread's, and kept while there is none */
+static uint64_t done;       /* number of returned functions; written by the thread, and kept while there is no thread */
 
 static struct callback *take(uint64_t id)
 {

@@ -29,7 +29,7 @@ struct stream_completion {
 	_Atomic uint64_t last_completed; /* commands that end before this position are done */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes of ids */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects changes of ids */
 static struct stream_completion streams[STREAMS];
 
 static struct call_queue default_queue;

@@ -96,7 +96,7 @@ static bool is_readable(const struct libcuda_throttle *p)
 	return is_alive(p) && !is_refused(p->home);
 }
 
-/* How many fences the stream has not got to; 0 if its context's generation has ended. */
+/* The number of fences that the stream has not reached; 0 if its context's generation has ended. */
 static uint32_t behind(struct libcuda_throttle *p)
 {
 	struct libcuda_context *c = p->home;
@@ -264,7 +264,7 @@ static unsigned int busy_streams(const struct libcuda_context *c)
 	return n;
 }
 
-/* How many fences a stream may be behind when it gets another one, where so many are. */
+/* The number of fences that a stream may be behind when it gets another one, with that many streams. */
 static uint32_t fences_allowed(unsigned int streams)
 {
 	unsigned int shares = (streams + QUEUES - 1) / QUEUES,

@@ -219,7 +219,7 @@ void libcuda_nvtx_end(uint64_t id)
 	free(range);
 }
 
-/* How many ranges of the domain the thread has pushed. */
+/* The number of ranges of the domain that the thread has pushed. */
 static int level_of(const void *domain)
 {
 	int level = 0;

@@ -70,12 +70,12 @@ static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
 /* Under `rounds`. */
 static struct {
 	uint64_t shortest; /* ns in which the worker answered; grows, since clocks run apart. 0: it was never asked */
-	int64_t offset;    /* of the worker's clock, as that answer told it */
+	int64_t offset;    /* offset of the worker's clock, from its last answer */
 	uint64_t lost, pending;
 	uint64_t told;        /* pieces of work */
 	uint64_t told_losses; /* to the sink */
 	unsigned int last_rounds;
-	bool is_lost; /* it did not answer the last time */
+	bool is_lost; /* the worker did not answer the last time */
 } worker;
 
 /* ---- notes ---- */

@@ -37,8 +37,8 @@ bool libcuda_profile_prepare(void);
 struct libcuda_profile_call {
 	struct vcuda_profile_note note;
 	uint64_t waited;      /* ns */
-	uint64_t first, last; /* its commands, and maybe other threads'; 0: it made none */
-	uint64_t function;    /* that the call names; 0: none */
+	uint64_t first, last; /* the call's commands, maybe with those of other threads in between; 0: no commands */
+	uint64_t function;    /* the function handle in the call; 0: none */
 };
 
 /* A call for which there is no room is counted as lost. Thread-safe. */
@@ -159,7 +159,7 @@ bool libcuda_profile_commands_start(void);
 /* False: the command gives the device no work, or is too long ago. Thread-safe. */
 bool libcuda_profile_command_find(uint64_t seq, struct libcuda_profile_command *command);
 
-/* So many commands were noted so far. Thread-safe. */
+/* The number of commands noted so far. Thread-safe. */
 uint64_t libcuda_profile_command_count(void);
 
 /* ---- profile-write.c ---- */

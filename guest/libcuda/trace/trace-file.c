@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where tracing writes to: standard error or a file, from a process whose descriptors are the application's. */
+/* The output of tracing: standard error or a file, in a process whose descriptors are the application's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

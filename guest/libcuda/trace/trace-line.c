@@ -13,7 +13,7 @@
 #include "module/function.h"
 #include "trace/trace.h"
 
-/* The most characters of a string. */
+/* Largest number of characters that are shown of a string. */
 #define SHOWN 48
 
 #define PAGE 4096u
@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct line *l, const char
 		l->length += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* How many of the bytes there could be read. */
+/* Returns the number of bytes that could be read. */
 static size_t peek(uint64_t address, void *to, size_t bytes)
 {
 	size_t first = PAGE - address % PAGE;

@@ -30,7 +30,7 @@ enum libcuda_trace_how {
 	LIBCUDA_TRACE_FLOAT,
 	LIBCUDA_TRACE_ENUM,
 	LIBCUDA_TRACE_FUNCTION, /* a handle, with the kernel's name */
-	LIBCUDA_TRACE_STRING,   /* what the application says */
+	LIBCUDA_TRACE_STRING,   /* a string of the application */
 	LIBCUDA_TRACE_TEXT,     /* a string that the call writes: shown once it has */
 	LIBCUDA_TRACE_STRUCT,   /* passed by value: not shown */
 	LIBCUDA_TRACE_STREAM,   /* handles, shown as _HEX */

@@ -9,7 +9,7 @@
 #include "launch.h"
 #include "register.h"
 
-/* The most parameter bytes that a kernel could have then. */
+/* Largest number of parameter bytes that kernels of these versions have. */
 #define ARGUMENT_BYTES 4096
 
 /* Launches nest as those of __cudaPushCallConfiguration. */

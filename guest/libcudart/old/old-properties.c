@@ -137,7 +137,7 @@ struct shape {
 #define UP_TO(member) (AT(member) + sizeof(((struct properties_12 *)0)->member))
 #define BYTES_OF_11 AT(hostRegisterSupported)
 #define BYTES_OF_10 UP_TO(directManagedMemAccessFromHost)
-#define LUID (AT(totalGlobalMem) - AT(uuid)) /* what CUDA 10 put in after the name */
+#define LUID (AT(totalGlobalMem) - AT(uuid)) /* bytes of the members that CUDA 10 put in after the name */
 
 /* The members between persistingL2CacheMaxSize, which came with CUDA 11, and the next one of eight bytes move. */
 #define FROM_L2(luid)                                                                                                  \

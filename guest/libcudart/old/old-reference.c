@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct texture_reference) == 124, "as in NVIDIA's headers"
 
 struct reference {
 	bool surface;
-	bool normalized_float; /* how integers are read, which is in the type of the variable */
+	bool normalized_float; /* how a texture reads integers, from the type of the variable */
 	_Atomic bool bound;
 	size_t offset;
 };
@@ -176,7 +176,10 @@ static cudaError_t bind_texture(const struct texture_reference *host, const stru
 	return cudaSuccess;
 }
 
-/* Textures begin at aligned addresses. *offset gets the distance of `address`; without `offset` it is an error. */
+/*
+ * Rounds `address` down to the alignment of textures. *offset gets the difference. If `offset` is NULL, an unaligned
+ * address is an error.
+ */
 static cudaError_t align(size_t *offset, const void *address, uintptr_t *aligned)
 {
 	CUdevice device;

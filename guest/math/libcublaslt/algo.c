@@ -152,7 +152,7 @@ BLAS_API int cublasLtMatmulAlgoInit(const struct lt_handle *h, int compute, int 
 BLAS_API int cublasLtMatmulAlgoConfigSetAttribute(struct lt_algo *algo, int number, const void *from, size_t size)
 {
 	if (number == CUBLASLT_ALGO_CONFIG_ID)
-		return BLAS_INVALID_VALUE; /* it is what the algorithm was made with */
+		return BLAS_INVALID_VALUE; /* set when the algorithm was made, and constant since */
 	return lt_set(algo, sizeof(algo->algo), attributes, COUNT, number, from, size);
 }
 

@@ -117,7 +117,7 @@ int lt_describe(vcuda_matmul *m, const lt_desc *desc, const lt_layout *a, const 
 
 /* ---- the others ---- */
 
-/* OPAQUE: what programs have room for. */
+/* OPAQUE: the bytes that programs have room for. */
 #define FUNCTIONS(Name, opaque, attributes)                                                                            \
 	BLAS_API int cublasLt##Name##Destroy(OBJECT *object)                                                           \
 	{                                                                                                              \

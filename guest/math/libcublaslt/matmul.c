@@ -31,7 +31,7 @@ static uint32_t alignment(const void *p)
 	return lowest && lowest < 256 ? (uint32_t)lowest : 256;
 }
 
-/* Where the program leaves the choice to the library. */
+/* Chooses an algorithm for a program that leaves the choice to the library. */
 static int choose(const struct lt_handle *h, vcuda_matmul *m, const void *a, const void *b, const void *c,
 		  const void *d)
 {

@@ -11,7 +11,7 @@
 
 #include "random/poisson.h"
 
-/* How a kernel goes about it. Any other than the first takes a normal number. */
+/* Methods of kernels. All but the first take a normal number. */
 enum { METHOD_HISTOGRAM = 5, METHOD_NORMAL = 7 };
 
 /* The pointers of the host are there for NVIDIA's own functions. */

@@ -34,7 +34,7 @@ struct rand_generator {
 	vcuda_random now; /* the type and settings; fresh: the next generation begins the sequence anew, at its place */
 	uint64_t moved;   /* from now.offset on: the places that were generated; of Philox turns of four numbers */
 	uint64_t within;  /* the turn: Philox only */
-	struct rng *rng;  /* of a host generator; else NULL */
+	struct rng *rng;  /* for a host generator; else NULL */
 	vcuda_generator device;
 	CUcontext context;
 	CUstream stream;

@@ -25,7 +25,7 @@ struct account {
 	struct vcuda_list entry;
 	uint64_t number;
 	const struct daemon_ledger_row *row; /* NULL: its grants have ended */
-	uint64_t granted[VCUDA_LEDGER_GPUS]; /* those: the keeper has not yet said what descriptors hold of them */
+	uint64_t granted[VCUDA_LEDGER_GPUS]; /* the ended grants; the keeper has to name the part of descriptors */
 	struct daemon_keeper_message ended;
 };
 
@@ -40,8 +40,8 @@ struct keeper {
 	struct daemon_keeper_message limit, free;
 	struct vcuda_list accounts;
 	uint64_t said[VCUDA_LEDGER_GPUS];  /* bytes that no worker has */
-	uint64_t count[VCUDA_LEDGER_GPUS]; /* of their allocations and pools */
-	uint64_t kept[VCUDA_LEDGER_GPUS];  /* what counts of that */
+	uint64_t count[VCUDA_LEDGER_GPUS]; /* number of their allocations and pools */
+	uint64_t kept[VCUDA_LEDGER_GPUS];  /* bytes that count of that memory */
 	bool is_killed;                    /* by vcudad */
 	bool refused;                      /* the log has said so since something was freed */
 };

@@ -20,7 +20,7 @@ struct daemon_mapper {
 	int socket, listener; /* -1: none */
 	FILE *maps;           /* the worker's address space, NULL: not come yet */
 	bool made;            /* the worker has or had one */
-	bool runs;            /* it may touch the worker's memory */
+	bool runs;            /* the mapper may touch the worker's memory */
 	bool idle;            /* each mmap() that was allowed has returned */
 	bool (*may_map)(struct daemon_mapper *mapper, const struct daemon_grant *wanted);
 	/*
@@ -51,7 +51,7 @@ int daemon_mapper_give(struct daemon_mapper *mapper, const int *fds, unsigned in
  */
 bool daemon_mapper_has_unmapped(const struct daemon_mapper *mapper, uint64_t address, uint64_t length);
 
-/* A mapper that has no RAM yet ends by that. */
+/* Closes vcudad's end. A mapper that has no RAM yet then ends. */
 void daemon_mapper_close(struct daemon_mapper *mapper);
 
 #endif

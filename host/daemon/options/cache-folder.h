@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where workers keep compiled code: a VM has a folder of its own, so that no other VM reads, evicts or times it. */
+/* The folder of compiled code: a VM has its own, so that no other VM reads, evicts or times it. */
 #ifndef VCUDA_CACHE_FOLDER_H
 #define VCUDA_CACHE_FOLDER_H
 

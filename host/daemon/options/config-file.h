@@ -11,8 +11,8 @@
 #include "options/option-table.h"
 
 struct daemon_config {
-	char *text;                              /* which the strings of the options are in; the caller frees it */
-	unsigned int lines[DAEMON_OPTIONS_MOST]; /* where the options are, from 1; 0: an option is not there */
+	char *text;                              /* holds the strings of the options; the caller frees it */
+	unsigned int lines[DAEMON_OPTIONS_MOST]; /* line of each option, from 1; 0: the option is missing */
 };
 
 /*

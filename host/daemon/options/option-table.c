@@ -173,7 +173,7 @@ const struct daemon_option *daemon_option_find(const char *name)
 
 #define NAME_MOST 40
 
-/* How many letters must be changed, added or removed for one name to become the other one. */
+/* The number of letters to change, add or remove to turn one name into the other. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[NAME_MOST + 1], length = strlen(b);

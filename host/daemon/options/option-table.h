@@ -18,7 +18,7 @@
 
 struct daemon_option;
 
-/* How the text of a value becomes a member of struct daemon_options, and back. */
+/* Converts the text of a value to a member of struct daemon_options, and back. */
 struct daemon_option_type {
 	/* `value` stays the caller's and must live as long as `options`. False: `advice` says which values are
 	 * possible. */
@@ -43,10 +43,10 @@ struct daemon_option {
 /* All options. The last entry has no name (NULL). */
 extern const struct daemon_option daemon_option_table[];
 
-/* NULL: there is none. */
+/* NULL: no option has this name. */
 const struct daemon_option *daemon_option_find(const char *name);
 
-/* The option for configuration files whose name is most like `name`; NULL: none is alike. */
+/* The option for configuration files with the name most similar to `name`; NULL: no name is similar. */
 const struct daemon_option *daemon_option_nearest(const char *name);
 
 /* option-type.c */

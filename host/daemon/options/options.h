@@ -28,7 +28,7 @@ struct daemon_options {
 	char *reader;                   /* the program vcuda-gpu-use; NULL: there is none */
 	char *keeper;                   /* the program vcuda-keeper; NULL: there is none */
 	char *checkpoint;               /* the program vcuda-checkpoint; NULL: there is none */
-	const char *swap_directory;     /* where device memory of the software GPU goes that is released */
+	const char *swap_directory;     /* folder for released device memory of the software GPU */
 	uint64_t max_contexts, max_pinned, max_host_memory;
 	uint64_t max_device_memory, max_process_device_memory; /* of each GPU */
 	uint64_t max_streams, max_handles, max_queued, max_queued_commands,
@@ -44,9 +44,9 @@ struct daemon_options {
 	uint64_t overcommit;   /* bytes of the device that the VMs with this option share; 0: it is not shared so */
 	uint64_t min_device_memory;  /* bytes of these that no other VM grows into */
 	unsigned int warm;           /* workers in advance */
-	int warm_device;             /* whose context they have, -1: none */
+	int warm_device;             /* the device of their contexts, -1: none */
 	const char *cpus_list;       /* `cpus` as it was given; NULL: it was not */
-	cpu_set_t cpus;              /* that workers run on; none: on all that vcudad may */
+	cpu_set_t cpus;              /* processors of the workers; empty: all that vcudad may use */
 	unsigned int exit_when_idle; /* seconds, 0: never */
 	unsigned int client_timeout; /* seconds until a local client that sends nothing is dropped */
 	unsigned int keep_detached;  /* seconds that the session of a checkpointed process outlives the process */

@@ -31,7 +31,7 @@ void daemon_gate_evict(uint32_t ms)
 		gate->ms = ms;
 		gate->wanted = DAEMON_GATE_RELEASED;
 	}
-	/* The first step of one may fail at once, and with it all. */
+	/* The first step of a gate may fail at once, and with it the steps of all. */
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
 		daemon_gate_step(gate);
 	daemon_gate_tell_change();

@@ -97,7 +97,7 @@ int daemon_gate_act(struct daemon_gate *gate, enum vcuda_process_action action, 
 		if (to > from ? other->held < to : other->held > to)
 			begin(other, to);
 	}
-	/* The first step of one may fail at once, and with it all. */
+	/* The first step of a gate may fail at once, and with it the steps of all. */
 	vcuda_list_for_each_safe (other, after, &daemon_gates.all, struct daemon_gate, entry)
 		if (is_of_process(other, gate))
 			daemon_gate_step(other);

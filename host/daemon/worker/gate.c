@@ -60,7 +60,7 @@ uint64_t daemon_gate_memory(const struct daemon_gate *gate)
 	return daemon_ledger_row_granted(&container_of(gate, struct daemon_worker, gate)->ledger);
 }
 
-/* How long a release or a restore may take. All workers of the VM move at once, by one disk or bus. */
+/* Limit for a release or a restore. All workers of the VM move at once, by one disk or bus. */
 static uint64_t move_ms(void)
 {
 	return daemon_gates.changed ? MOVE_LEAST_MS + daemon_ledger_sum() / MOVE_BYTES_PER_MS : MOVE_MS;
@@ -526,7 +526,7 @@ unsigned int daemon_gate_pause(uint32_t guest_pid, uint32_t ms, bool release)
 		/* Memory that is released stays so. */
 		gate->wanted = gate->wanted > level ? gate->wanted : level;
 	}
-	/* The first step of one may fail at once, and with it the pause. */
+	/* The first step of a gate may fail at once, and with it the pause. */
 	vcuda_list_for_each_safe (gate, after, &daemon_gates.all, struct daemon_gate, entry)
 		daemon_gate_step(gate);
 	daemon_gate_tell_change();

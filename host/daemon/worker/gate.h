@@ -48,14 +48,14 @@ struct daemon_gate {
 	enum daemon_gate_level before;        /* the last pause: wanted again if the pause fails */
 	bool waits;                           /* a step is under way */
 	uint32_t sent;                        /* the request that the worker has not answered; 0: there is none */
-	struct daemon_checkpoint *checkpoint; /* that makes the step; NULL: the worker does */
+	struct daemon_checkpoint *checkpoint; /* makes the step; NULL: the worker makes it */
 	bool is_image;                        /* the driver released the memory, and not the worker */
 	unsigned int from, to;                /* GPUs that change places when the memory comes back; equal: none do */
 	unsigned int home;                    /* the GPU of the last move; 0: there was none */
 	bool moves;                           /* the ledger shows them so already */
 	uint64_t reserved;                    /* bytes of host memory for a release that is under way */
 	uint32_t group;                       /* of the gates that are paused together or not at all; 0: none */
-	uint32_t ms;                          /* that running work may take */
+	uint32_t ms;                          /* limit for running work to end */
 	const char *failure;                  /* of the last step: a word for the status, NULL: none */
 	bool gives_up;                        /* gate.c: it goes back to another level */
 	bool stays;                           /* the worker is to hear that it keeps its channel */

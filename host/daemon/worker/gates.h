@@ -20,7 +20,7 @@ extern struct daemon_gates daemon_gates;
 
 bool daemon_gate_any(bool (*is)(const struct daemon_gate *gate));
 
-/* Begins the next step to the wanted level, unless one is under way. It may fail at once, and then changes others. */
+/* Begins the next step to the wanted level, unless a step is under way. A step may fail at once and change others. */
 void daemon_gate_step(struct daemon_gate *gate);
 void daemon_gate_set_wanted(struct daemon_gate *gate, enum daemon_gate_level wanted);
 

@@ -180,7 +180,7 @@ static int run(struct launch *launch, enum daemon_launch_kind kind, pid_t *pid)
 	char device[16];
 	unsigned int count = 7;
 
-	/* A warm one may become a VM's. */
+	/* A warm worker may become a VM's. */
 	if (options->register_ram && kind != DAEMON_LAUNCH_LOCAL)
 		arguments[count++] = "--register-ram";
 	if (options->nvml_host_figures)

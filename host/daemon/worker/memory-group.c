@@ -20,7 +20,7 @@ struct version {
 	const char *limit, *no_limit, *used, *swap_limit;
 	struct counter {
 		const char *file, *key;
-	} kills, hits; /* of processes that the kernel has killed; of the limit */
+	} kills, hits; /* processes that the kernel has killed; hits of the limit */
 };
 
 static const struct version version_1 = {
@@ -46,10 +46,10 @@ static struct {
 	struct daemon_timer timer;     /* while a lower limit waits */
 	const struct version *version; /* NULL: there is no group */
 	char folder[PATH_MAX];
-	char aside[PATH_MAX]; /* of the group in which vcudad is itself; empty: that in which it was started */
+	char aside[PATH_MAX]; /* vcudad's own group; empty: the group in which it was started */
 	uint64_t quota, guest;
-	uint64_t limit;       /* that the kernel knows */
-	uint64_t kills, hits; /* that are accounted for */
+	uint64_t limit;       /* the limit that the kernel has */
+	uint64_t kills, hits; /* events that vcudad has handled */
 } memory = {.quota = DAEMON_HOST_MEMORY_NO_LIMIT, .limit = DAEMON_HOST_MEMORY_NO_LIMIT};
 
 static uint64_t count(const struct counter *counter)
@@ -190,7 +190,7 @@ static int lend(const char *group, const char *what)
 	return daemon_group_write(group, "cgroup.subtree_control", what);
 }
 
-/* Leaves the group in which vcudad was started. Where that has other processes, it lends nothing all the same. */
+/* Leaves the group in which vcudad was started. A group with other processes still lends nothing. */
 static int step_aside(const char *group)
 {
 	int status = daemon_own_group_make(group, DAEMON_OWN_GROUP_ASIDE, memory.aside);

@@ -7,7 +7,7 @@
 #include "worker/gates.h"
 #include "worker/worker.h"
 
-/* How long the work of a VM that must go out may take to end. */
+/* Time for the work of a VM that must go out to end. */
 #define DRAIN_MS 2000
 
 /* How often the workers' work is looked at, and after how many looks without work the VM rests. */
@@ -36,7 +36,7 @@ static struct {
 	struct daemon_timer look, retry, missed;
 	enum place place;
 	uint64_t granted;       /* by the arbiter; of a VM that is out: what it has elsewhere, as the arbiter knows */
-	uint64_t left;          /* what the VM had when it went out */
+	uint64_t left;          /* bytes of the VM when it went out */
 	uint64_t want;          /* of the WANT that has no answer yet; 0: none */
 	unsigned int cancelled; /* WANTs of 0 that have no answer yet */
 	uint64_t began, took;   /* ms: the last way out or in */
@@ -319,7 +319,7 @@ static void take_refusal(const struct vcuda_arbiter_message *m)
 	if (!m->bytes)
 		state.cancelled--;
 	if (m->bytes && m->bytes == state.want) {
-		/* The worker that wanted so much may be gone, and the next one wants less. */
+		/* The worker that wanted so much may have ended, and the next one may want less. */
 		bool is_stale = m->bytes > daemon_ledger_sum() + daemon_ledger_wanted();
 
 		state.want = 0;

@@ -32,9 +32,9 @@ bool daemon_overcommit_is_refused(void);
 
 struct daemon_overcommit_state {
 	const char *place;          /* "in", "going-out", "out", "coming-in" */
-	uint64_t granted, capacity; /* bytes; capacity 0: the arbiter has not said it yet */
+	uint64_t granted, capacity; /* bytes; capacity 0: not known from the arbiter yet */
 	uint64_t wait;              /* ms: how long this VM waits at the longest when it is out */
-	uint64_t times;             /* how often the VM went out */
+	uint64_t times;             /* number of times that the VM went out */
 };
 
 void daemon_overcommit_state(struct daemon_overcommit_state *state);

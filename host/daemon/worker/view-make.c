@@ -204,7 +204,7 @@ static int add_files(struct build *b)
 	return status ? status : worker_files_visit(b->plan->files, add_listed, b);
 }
 
-/* This process has another root and folder after it. */
+/* Afterwards this process has another root and folder. */
 static int open_earlier_shared(struct build *b, int mounts)
 {
 	if (setns(mounts, CLONE_NEWNS))
@@ -237,7 +237,7 @@ static int add_earlier_shared(struct build *b)
 	return 0;
 }
 
-/* An empty root; nothing of the old one is left but the mounts of add(). */
+/* Makes an empty root, which has of the old root only the mounts of add(). */
 static int enter_root(struct build *b)
 {
 	int context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC), root = -1;
@@ -323,7 +323,7 @@ static int place_shared(struct build *b, const struct file *file)
 	return refused(b, "cannot make %s for workers", file->place);
 }
 
-/* A folder comes before the files in it. */
+/* A folder is made before its files. */
 static int by_place(const void *a, const void *b)
 {
 	return strcmp(((const struct file *)a)->place, ((const struct file *)b)->place);

@@ -19,7 +19,7 @@
 struct survey {
 	uint64_t state; /* another one where a file has come, gone, or been replaced */
 	gid_t groups[MOST_GROUPS];
-	unsigned int group_count; /* of nodes of GPUs that not everybody may use */
+	unsigned int group_count; /* number of groups of GPU nodes that are not open to all users */
 };
 
 static struct {

@@ -13,7 +13,7 @@
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS 60000
 
-/* With --warm-once, how long one waits for the guest process that it is meant for. */
+/* With --warm-once: time in which the expected guest process must come. */
 #define ONCE_MS 60000
 
 struct spare {

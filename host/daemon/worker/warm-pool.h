@@ -20,10 +20,10 @@ struct daemon_warm_pool {
 	struct daemon_loop *loop;
 	const struct daemon_options *options;
 	struct vcuda_list spares;
-	unsigned int count;  /* of processes, those that are being killed included */
-	unsigned int wanted; /* of them; 0 from close on */
+	unsigned int count;  /* number of processes, with those that are being killed */
+	unsigned int wanted; /* target for `count`; 0 after close */
 	uint64_t pause;      /* ms before the next try, since the last ones failed; 0: they did not */
-	bool told;           /* of that */
+	bool told;           /* the log has a line about this failure */
 	struct daemon_timer timer;
 };
 

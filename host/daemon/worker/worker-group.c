@@ -34,7 +34,7 @@
 static struct {
 	struct daemon_loop *loop;
 	enum vcuda_group_way way;
-	char folder[PATH_MAX]; /* of vcudad's group, in which those of workers are */
+	char folder[PATH_MAX]; /* folder of vcudad's group, which has those of workers */
 	unsigned int made;
 	struct vcuda_list groups;
 } state;
@@ -73,7 +73,7 @@ static bool wait_for_event(struct daemon_worker_group *group)
 {
 	if (group->events < 0)
 		group->events = daemon_group_open(group->folder, "cgroup.events", O_RDONLY);
-	/* The read comes first: an event is what came after it. */
+	/* Read first: an event is a change after the read. */
 	if (group->events < 0 || !has_word(group->events, "populated 1"))
 		return false;
 	return group->source.fd >= 0 || !daemon_source_add(state.loop, &group->source, group->events, EPOLLPRI);

@@ -30,7 +30,7 @@ struct daemon_worker_group {
 	enum vcuda_group_way way;
 	pid_t worker; /* 0: not started, or waited for */
 	char *folder; /* NULL: none */
-	int events;   /* its cgroup.events while vcudad waits, else -1 */
+	int events;   /* the group's cgroup.events while vcudad waits, else -1 */
 	struct daemon_source source;
 	struct daemon_timer timer;
 	unsigned int tries;

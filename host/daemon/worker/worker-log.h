@@ -22,7 +22,7 @@ struct daemon_worker_log {
 	struct daemon_timer report_timer; /* until the dropped bytes are logged */
 	int fd;                           /* -1: closed */
 	uint64_t reported;                /* dropped bytes that the log tells of; lines.dropped come on top */
-	const char *program;              /* its name */
+	const char *program;              /* the worker program's name */
 	pid_t process;
 	uint32_t guest_pid; /* for messages, 0: none yet; the owner sets it */
 	struct daemon_log_lines lines;

@@ -50,7 +50,7 @@ struct daemon_detach {
 	struct daemon_source owner_source;
 	struct daemon_timer timer; /* from the owner's end on */
 	int owner;                 /* a pidfd; -1: the owner has ended, or the worker is not detached */
-	uint32_t thread;           /* its restore thread; 0: not found yet */
+	uint32_t thread;           /* the restore thread of the guest process; 0: not found yet */
 	unsigned int keep;         /* seconds */
 	uint32_t flags;            /* VCUDA_PROCESS_QUIET, ... as the process says, and VCUDA_PROCESS_DETACHED */
 	bool has_thread;           /* the process has said something of itself */
@@ -58,7 +58,7 @@ struct daemon_detach {
 	uint8_t token[VCUDA_TOKEN_BYTES];
 };
 
-/* No process has the number that the worker's guest process had, or another one has it. */
+/* The process number of the guest process is free, or belongs to another process. */
 static inline bool daemon_detach_is_ownerless(const struct daemon_detach *detach)
 {
 	return detach->flags & VCUDA_PROCESS_DETACHED && detach->owner < 0;
@@ -85,11 +85,11 @@ struct daemon_worker {
 	struct vcuda_list sent;          /* requests without reply, oldest first */
 	struct vcuda_list unsent;        /* messages that the socket had no room for */
 	uint64_t next_cookie;
-	bool exited; /* it and its group, while its mapper runs still */
-	bool unfit;  /* it ended with VCUDA_CHANNEL_UNFIT */
-	bool greedy; /* it was over a quota of memory: the kernel killed it, or the ledger had it killed */
+	bool exited; /* the worker and its group have exited, while its mapper still runs */
+	bool unfit;  /* the worker exited with VCUDA_CHANNEL_UNFIT */
+	bool greedy; /* over a memory quota: killed by the kernel, or for the ledger */
 	bool ending; /* told to end, or killed: an end is no news */
-	bool quiet;  /* it is none either way */
+	bool quiet;  /* the log never reports the end */
 };
 
 /* `local`: fd is the client's connection, and stays the caller's. NULL and *status -errno. */

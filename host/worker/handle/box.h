@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes that are copied, for the back end. */
+/* Boxes of copies, in the form of the back end. */
 #ifndef VCUDA_BOX_H
 #define VCUDA_BOX_H
 

@@ -36,7 +36,7 @@ struct device_graph {
 
 	pthread_mutex_t lock; /* of all the rest */
 	CUgraph graph;        /* until it is finished; of one with conditional nodes to its end */
-	CUgraph at;           /* where nodes go: to `graph` or to a body */
+	CUgraph at;           /* destination of new nodes: `graph` or a body */
 	CUgraphExec exec;     /* once it is finished */
 	bool is_conditional;
 	CUcontext context;

@@ -50,10 +50,10 @@ static uint64_t id_of(struct worker_session *s, void *context)
 
 /* ---- commands that are in a context which ends ---- */
 
-/* How long the end of a primary context waits for the commands in the context. */
+/* Time that the end of a primary context waits for the commands in the context. */
 #define CLOSE_SECONDS 30
 
-/* How often the guest has retained each device's context since its last reset. */
+/* Counts of the guest's retains of each device's context since its last reset. */
 static _Atomic unsigned int retained[WORKER_MOST_DEVICES];
 
 static void count_retain(CUdevice dev, CUresult result)
@@ -292,7 +292,7 @@ CUresult vcuda_handle_cuDevicePrimaryCtxReset_v2(struct worker_session *s,
 	return result;
 }
 
-/* Leaves the new context not current on the worker's thread: which one is current is the guest's business. */
+/* The new context is not left current on the worker's thread: the guest decides which context is current. */
 CUresult vcuda_handle_cuCtxCreate_v2(struct worker_session *s, struct vcuda_args_cuCtxCreate_v2 *a)
 {
 	CUcontext popped;

@@ -123,7 +123,7 @@ CUresult vcuda_handle_vcudaGraphAddConditional(struct worker_session *s, struct 
 	return worker_graph_add(s, a->graph, a->deps, a->count, (uint64_t)a->size * NODE_BYTES, make_conditional, a);
 }
 
-/* Which graph the guest means; NULL: none. A graph with a node that failed takes no others. */
+/* The graph that the guest names; NULL: none. A graph with a node that failed takes no others. */
 static CUgraph find(const struct device_graph *k, uint32_t node, uint32_t body)
 {
 	if (node >= k->node_count)

@@ -19,11 +19,11 @@
 #include "session/ledger.h"
 #include "session/session.h"
 
-/* The most host memory that the graphs of one guest process may take together, as counted here. */
+/* Limit for the host memory of all graphs of one guest process, as counted here. */
 #define MOST_BYTES (1ull << 30)
 #define EDGE_BYTES 16
 
-/* How far back it is looked whether something is named already. */
+/* Number of earlier names that are searched for a name. */
 #define NAMES_BACK 256
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -220,7 +220,7 @@ CUresult worker_graph_add_at(struct worker_graph_place *p, const uint32_t *deps,
 	k->nodes[k->node_count] = (struct worker_graph_node){.home = k->at};
 	p->node = &k->nodes[k->node_count].node;
 	result = make(p, arguments);
-	/* One whose attribute was refused is there all the same. */
+	/* A node whose attribute was refused exists nevertheless. */
 	k->node_count += *p->node != NULL;
 	return result;
 }

@@ -2,7 +2,7 @@
 /*
  * Handlers: devices' access to guest memory that is mapped in the arena, in the place of an allocation of
  * cuMemCreate(). Such memory is of no context, but the driver registers memory in one. So it is the primary context of
- * a device that has access, which stays as long as the registration. It ends all the same with the guest's last release
+ * a device that has access, which stays as long as the registration. It ends nevertheless with the guest's last release
  * and with a reset: then the registration moves to the primary context of another device that has access, or waits for
  * the return of one.
  */
@@ -23,10 +23,10 @@ struct access {
 	void *p;
 	size_t bytes;
 	uint8_t flags[WORKER_MOST_DEVICES]; /* of each device: CUmemAccess_flags */
-	bool writes;                        /* as it is registered */
-	CUdevice home;                      /* whose primary context `context` is */
+	bool writes;                        /* the access of the registration */
+	CUdevice home;                      /* the device whose primary context `context` is */
 	CUcontext context; /* NULL: not registered until the primary context of a device with access is there again */
-	bool is_stuck;     /* it could not be unregistered before the end of its context, which may not come */
+	bool is_stuck;     /* cannot be unregistered before the end of its context, which may never come */
 	struct access *next;
 };
 
@@ -41,7 +41,7 @@ bool worker_host_access_is_there(const struct worker_session *s)
 	       ops->cuDevicePrimaryCtxRelease_v2 && ops->cuCtxGetCurrent && ops->cuCtxSetCurrent;
 }
 
-/* The link to it; the link at the end: there is none. */
+/* The link to the entry of `p`; the link at the end of the list if there is no entry. */
 static struct access **find(const void *p)
 {
 	struct access **at;
@@ -263,7 +263,7 @@ static void move(struct worker_session *s, struct access *a, CUdevice but)
 }
 
 /*
- * In a context after a kernel's fault each call gives the fault's error. Such a context has to end all the same, and
+ * In a context after a kernel's fault each call gives the fault's error. Such a context has to end nevertheless, and
  * takes its registrations with it; where another reference keeps it, the registration and its pages stay.
  */
 void worker_host_access_close(struct worker_session *s, int dev)

@@ -17,22 +17,22 @@
 #include "images/image.h"
 #include "images/jit.h"
 
-/* The most bytes that the parts of all links of one guest process may have together. */
+/* Limit for the bytes of the parts of all links of one guest process. */
 #define MOST_BYTES (1ull << 30)
 
-/* The software GPU copies a part twice while it takes it: into the link, and to read it. */
+/* Copies of a part that the software GPU has while it adds the part: one in the link, one for the parser. */
 #define COPIES 2
 
 struct link {
 	struct link *next;  /* with the number of users, under the links' lock */
 	unsigned int users; /* the handle, and each call that is at it */
-	CUcontext context;  /* that it was made in */
+	CUcontext context;  /* the context of cuLinkCreate() */
 
 	pthread_mutex_t lock; /* of all the rest */
 	void *state;          /* the back end's; NULL: it has ended */
 	void *linked;         /* the back end's too; NULL: it is not complete */
 	size_t linked_bytes;
-	uint64_t bytes; /* of its parts */
+	uint64_t bytes; /* bytes of the link's parts */
 	struct worker_jit jit;
 	struct worker_jit_options options; /* with the logs of `jit` */
 };

@@ -76,7 +76,7 @@ static const void *image_for_backend(const struct worker_image *image, struct re
 	return *relocatable ? (const void *)*relocatable : image->data;
 }
 
-/* How many variables wait for memory of the guest's before anything of it can be used (handle-managed.c). */
+/* The number of variables that need guest memory before the module can be used (handle-managed.c). */
 static CUresult count_managed(struct worker_session *s, void *owner, uint32_t *count)
 {
 	*count = 0;

@@ -65,7 +65,7 @@ static CUresult name_kernel(const struct vcuda_backend_ops *ops, const char **na
 static const struct kind functions_of_modules = {count_functions, enumerate_functions, name_function};
 static const struct kind kernels_of_libraries = {count_kernels, enumerate_kernels, name_kernel};
 
-/* Where the names go: a staging block of the guest's, which may change under our hands. */
+/* Destination of the names: a staging block of the guest, which may change at any time. */
 struct names {
 	const struct vcuda_backend_ops *ops;
 	char *to;

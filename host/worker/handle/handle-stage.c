@@ -82,7 +82,7 @@ CUresult vcuda_handle_vcudaStageIn(struct worker_session *s, struct vcuda_args_v
 
 /* ---- large copies: struct vcuda_handover ---- */
 
-/* How long to look without pause for what the guest or the device does next, and how long to sleep then. */
+/* Number of looks without a pause for the next step of the guest or the device, and the length of a pause then. */
 #define LOOKS 2000
 #define NAP_US 50
 
@@ -90,7 +90,7 @@ struct double_buffer {
 	struct worker_session *s;
 	const struct vcuda_args_vcudaStageTurns *a;
 	uint32_t blocks[VCUDA_STAGE_BLOCKS];
-	struct worker_stage_events set; /* of events: the device is done with the block */
+	struct worker_stage_events set; /* events after which the device is done with the block */
 	unsigned int count;
 	uint64_t pieces, issued, done;
 };
@@ -169,7 +169,7 @@ static CUresult double_buffer_run(struct double_buffer *t)
 		else
 			usleep(NAP_US);
 	}
-	/* The blocks are the next copy's as soon as this one has its answer. */
+	/* The next copy may use the blocks as soon as this copy has its answer. */
 	if (result != CUDA_SUCCESS && t->issued > t->done)
 		t->s->ops->cuStreamSynchronize(t->a->hStream);
 	return result;

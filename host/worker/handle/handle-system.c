@@ -9,7 +9,7 @@
 #include "session/session.h"
 #include "session/dispatch.h"
 
-/* The most processes of the host that are listed, all guests together. */
+/* Limit for the listed processes of the host, all guests together. */
 #define HOST_PROCESSES 4096
 
 static bool is_cuda(const struct worker_session *s)

@@ -9,7 +9,7 @@
 #include "ring/ring.h"
 #include "session/ledger.h"
 
-/* The most bytes of images that one guest process may send before it loads them. */
+/* Limit for the bytes of images that one guest process has sent and not loaded. */
 #define MAX_IMAGE_BYTES (1ull << 30)
 
 /* Put on huge pages: it is written from end to end at once. */
@@ -24,7 +24,7 @@
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t images_bytes;
 static struct worker_image *images;
-static struct worker_image *spare_image; /* as it was left, NULL: none */
+static struct worker_image *spare_image; /* reused for the next image; NULL: none */
 
 static size_t memory_bytes(size_t bytes)
 {

@@ -16,7 +16,7 @@ struct worker_image {
 	struct worker_image *next; /* with the number of users, under the images' lock */
 	unsigned int users;        /* the handle, and each call and thread that is at it */
 	size_t bytes;
-	struct worker_jit jit; /* its options under the lock: a guest's threads may use one image at once */
+	struct worker_jit jit; /* the options are under the lock: threads of a guest may use one image at once */
 	_Alignas(64) uint8_t data[];
 };
 

@@ -11,7 +11,7 @@
 struct run {
 	uint64_t offset, length; /* in the range */
 	char *memory;
-	unsigned int file; /* of RAM: two may be mapped side by side, and are registered one by one */
+	unsigned int file; /* file of RAM: adjacent files are registered one by one */
 };
 
 struct worker_direct {

@@ -15,7 +15,7 @@ struct worker_mapper_request {
 	int maps;                         /* the worker's /proc/self/maps */
 	_Atomic uint32_t asked, answered; /* requests so far; both are futexes */
 	uint64_t address;
-	const struct worker_mapping_extent *extents; /* one after another, from address on */
+	const struct worker_mapping_extent *extents; /* adjacent in memory, the first one at `address` */
 	unsigned int count;
 	bool writable;
 	int status; /* 0 or -errno */

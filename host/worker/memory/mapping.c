@@ -42,7 +42,7 @@ struct mapping {
 	uint64_t address, length;
 	uint64_t mapped;   /* bytes mapped so far, from the start */
 	unsigned int held; /* registrations with the back end */
-	int file;          /* its only extent's, kept open for a back end that hands it on; -1: none is */
+	int file;          /* the file of the only extent, kept open for a back end that hands it on; -1: none */
 	bool writable, complete;
 	bool is_lent; /* in a place of the back end's */
 };

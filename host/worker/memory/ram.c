@@ -31,7 +31,7 @@ static struct {
 	bool mapped;
 	const struct vcuda_backend_ops *ops;
 	enum stage stage;
-	CUcontext context;   /* in which it is registered, as far as it is; NULL: in none */
+	CUcontext context;   /* the context of the registration so far; NULL: none */
 	unsigned int file;   /* registered are the files before this one, */
 	uint64_t registered; /* and so many bytes of this one */
 	unsigned int closed; /* calls that may end a context */
@@ -56,7 +56,7 @@ void worker_ram_files(const int *fds, unsigned int count)
 
 /* ---- mapping; with the lock ---- */
 
-/* Nothing of it is touched by that. */
+/* Maps the file without touching its pages. */
 static int map(struct file *f)
 {
 	struct stat stat;

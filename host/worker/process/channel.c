@@ -46,7 +46,7 @@ static struct {
 	unsigned int ram_count;
 	pthread_t thread;
 	_Atomic bool detached;        /* the peer may hang up */
-	_Atomic uint32_t connections; /* that have come in place of the first one; a futex */
+	_Atomic uint32_t connections; /* the number of connections that have replaced the first one; a futex */
 } channel;
 
 /* A memfd of `length` zeroed bytes that neither side can shrink under the other. */

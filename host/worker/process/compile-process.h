@@ -9,7 +9,7 @@
 
 /* With the descriptor of the module's file. */
 struct worker_compile_order {
-	uint64_t seconds, memory; /* of a processor; bytes beyond what the process has without compiling */
+	uint64_t seconds, memory; /* processor time; bytes beyond the use of an idle compile process */
 	uint32_t bytes;
 	uint8_t order[VCUDA_COMPILE_ORDER_BYTES];
 };
@@ -21,7 +21,7 @@ struct worker_compile_answer {
 
 /* SIGXCPU says that the time was over. */
 enum {
-	WORKER_COMPILE_IDLE = 0, /* it took no order, and is not needed for now */
+	WORKER_COMPILE_IDLE = 0, /* took no order, and is not needed now */
 	WORKER_COMPILE_BAD = 1,
 	WORKER_COMPILE_NO_MEMORY = 3,
 };

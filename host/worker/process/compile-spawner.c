@@ -38,7 +38,7 @@ static struct {
 	int socket;
 	uint64_t own_bytes;
 	vcuda_compile compile;
-	struct spawned ready; /* that was expected, and has not been asked for yet */
+	struct spawned ready; /* started early, and not asked for yet */
 } spawner;
 
 /* ---- the end of processes ---- */

@@ -30,7 +30,7 @@
  */
 #define CLOCK_FACTOR 10
 
-/* How often a wait for a process looks at the clock, and whether the result is still needed. */
+/* Interval at which a wait for a process checks the clock, and whether the result is still needed. */
 #define LOOK_NS 100000000ull
 
 /* The spawner's only descriptor, beside the standard ones. */
@@ -327,7 +327,7 @@ static enum vcuda_compile_end explain(struct order *o, bool *again, char *why, s
 	int status;
 	ssize_t n;
 
-	/* One that is not at its end yet comes to it. */
+	/* The process ends at the latest when it can read no more orders. */
 	shutdown(o->process->orders, SHUT_RDWR);
 	do {
 		if (!wait_for(o, o->process->end))

@@ -25,7 +25,7 @@ static struct {
 	bool has;    /* `context` is retained, and the guest does not know */
 	_Atomic bool claimed;
 	int device;
-	unsigned int flags; /* of the device's primary context before it was retained */
+	unsigned int flags; /* flags of the device's primary context before it was retained */
 	CUcontext context;
 } warm = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER, .device = -1};
 

@@ -25,7 +25,7 @@ struct activity_base {
 	struct activity_stamp *stamp;
 	double ns;                  /* of the monotonic clock */
 	double rate;                /* ns of the host's clock for one of the device's */
-	unsigned int uses;          /* pieces of work whose time is told after it */
+	unsigned int uses;          /* number of pieces of work whose times are measured from this base */
 	struct activity_base *next; /* older ones */
 };
 
@@ -38,11 +38,11 @@ struct activity_context {
 	CUcontext context;
 	CUstream stream;             /* for bases; NULL: there is none yet */
 	struct activity_base *bases; /* the newest one first */
-	uint64_t measured_ns;        /* when it was measured */
+	uint64_t measured_ns;        /* time of the measurement */
 	uint64_t event_ns;           /* from one event to the next one behind it; 0: not measured */
 	bool is_measuring;
 	struct activity_stamp *spare;
-	/* When the last work of a stream has ended, as told. */
+	/* The end of the last work of a stream, as reported. */
 	struct {
 		CUstream stream;
 		uint64_t seq, end; /* seq: of its command, 0: none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No call of the driver that may wait is made with the lock held: an event is recorded by the thread whose command it
- * is for, in between.
+ * The lock is not held during calls of the driver that may wait. A thread releases the lock to record the event of its
+ * own command.
  */
 #include "session/activity.h"
 
@@ -20,7 +20,7 @@
 #define MOST_WORK 32768u
 #define MOST_CONTEXTS 16
 
-/* So many pieces of work are looked at for one answer, and so many while the lock is held. */
+/* Limits for the pieces of work that are looked at for one answer, and while the lock is held. */
 #define MOST_LOOKS 1024u
 #define LOOKS_AT_ONCE 32u
 
@@ -50,7 +50,7 @@ struct row {
 
 enum work_state {
 	WORK_FREE,
-	WORK_BEGUN, /* its command runs */
+	WORK_BEGUN, /* the worker runs its command */
 	WORK_GIVEN, /* to the device */
 	WORK_KNOWN, /* the row is complete, and the events are given back */
 };
@@ -92,7 +92,7 @@ static __thread struct {
 	uint64_t seq, number; /* number: of the context */
 	bool is_chained;
 	CUevent begin, end;
-	uint64_t begun; /* when `begin` was recorded */
+	uint64_t begun; /* time at which `begin` was recorded */
 } running;
 
 /* Whether the guest profiles. */

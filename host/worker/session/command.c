@@ -75,7 +75,7 @@ static _Atomic uint64_t *place_of_error(struct worker_session *s, const struct v
 		if (!place && !atomic_load(&all[i]))
 			place = &all[i];
 	}
-	/* Errors of ended contexts stay, so that all places may be taken: one is replaced. */
+	/* Errors of ended contexts are kept, so all places may be taken: then one error is replaced. */
 	return place ? place : &all[c->context % WORKER_PENDING_ERRORS];
 }
 

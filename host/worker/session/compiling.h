@@ -6,7 +6,7 @@
 #include "protocol/compiler.h"
 #include "session/session.h"
 
-/* A compilation, in the memory of the thread that waits for it. */
+/* A compilation, in the memory of the waiting thread. */
 struct worker_compiling {
 	struct worker_compiling *next;
 	const char *kernel; /* borrowed */

@@ -32,7 +32,7 @@ struct deferred {
 	worker_destroy_object destroy;
 	void *object;
 	struct vcuda_command command;                 /* the one that destroys, without its arguments */
-	bool in_context;                              /* which is made in the command's context, if that lives */
+	bool in_context;                              /* made in the command's context, if that context lives */
 	const struct worker_context_watcher *watcher; /* of a context that is destroyed; NULL: there is none */
 	bool is_context;
 };
@@ -112,7 +112,7 @@ static void destroy_in_context(struct deferred *d)
 		s->ops->cuCtxSetCurrent(NULL);
 }
 
-/* The guest has had its answer: an object that the back end keeps has no id any more all the same. */
+/* The guest has had its answer: an object that the back end keeps has no id any more nevertheless. */
 static void *run(void *argument)
 {
 	struct deferred *d = argument;

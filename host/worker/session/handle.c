@@ -16,7 +16,7 @@
 #define INDEX_BITS 24
 #define MAX_HANDLES (1u << 21)
 #define CHUNK_ENTRIES 1024u
-#define KINDS 32 /* as many as there are bits for what a call accepts */
+#define KINDS 32 /* the number of bits in the set of kinds that a call accepts */
 
 #define LIVE (1ull << 23)
 #define DYING (1ull << 22) /* being destroyed: resolves no more, and its object's address may name a new object */
@@ -32,7 +32,7 @@ struct entry {
 };
 
 struct worker_handles {
-	pthread_mutex_t lock; /* of all but what worker_handle_get() and _put() read */
+	pthread_mutex_t lock; /* protects all but what worker_handle_get() and _put() read */
 	pthread_cond_t unused;
 	struct entry *_Atomic chunks[MAX_HANDLES / CHUNK_ENTRIES]; /* each stays where it is */
 	uint32_t used;

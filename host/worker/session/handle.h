@@ -42,7 +42,7 @@ bool worker_handles_put(struct worker_handles *h, const uint64_t *ids, uint32_t 
 /* The id of that kind that comes after `after` in the table, 0: the first one. 0: there is none. */
 uint64_t worker_handle_next(struct worker_handles *h, unsigned int kind, uint64_t after);
 
-/* How many ids of that kind there are. */
+/* The number of ids of that kind. */
 uint32_t worker_handle_live(struct worker_handles *h, unsigned int kind);
 
 /*

@@ -16,7 +16,7 @@
 /* Without a question for so long the thread ends. */
 #define KEPT_NS 5000000000ull
 
-/* How often a device was seen at work. */
+/* Counts of samples in which a device was at work. */
 struct seen {
 	uint32_t kernels, all;
 };
@@ -38,7 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a window, or the thread */
 static bool runs;
 static uint64_t asked_ns;
-static uint64_t windows; /* that have ended since the thread began */
+static uint64_t windows; /* windows that have ended since the thread began */
 static struct window last;
 static struct window current; /* the thread's */
 

@@ -27,7 +27,7 @@ struct beside {
 	bool is_unsafe;
 	void (*make)(void);  /* before the capture */
 	void (*use)(void);   /* after a refusal; then the call ends it */
-	void (*clear)(void); /* what the call has left */
+	void (*clear)(void); /* undoes the effects of the call */
 };
 
 extern const struct beside capture_calls[];

@@ -63,7 +63,7 @@ static void own_context(void)
 	OK(cuEventCreate(&event, 0));
 	OK(cuCtxCreate_v2(&own, 0, 0));
 	GIVES(cuCtxRecordEvent(own, event), CUDA_ERROR_INVALID_HANDLE);
-	OK(cuCtxRecordEvent(primary, event)); /* which is not current */
+	OK(cuCtxRecordEvent(primary, event)); /* a context that is not current */
 	OK(cuCtxWaitEvent(own, event));
 	OK(cuCtxSetFlags(CU_CTX_SCHED_YIELD));
 	OK(cuCtxGetFlags(&flags));

@@ -2,7 +2,7 @@
 /* Launches as CUDA 1 to 3 had them: a function keeps its block's shape and its parameters. */
 #include "test/local/api.h"
 
-enum { THREADS = 32, COUNT = 128, BYTES = 16 /* of step's parameters */ };
+enum { THREADS = 32, COUNT = 128, BYTES = 16 /* bytes of the parameters of `step` */ };
 
 static CUdeviceptr memory;
 
@@ -31,7 +31,7 @@ static void launches(CUfunction f)
 	OK(cuParamSetSize(f, BYTES));
 	OK(cuLaunch(f));
 	expect(5, 3, THREADS);
-	/* what was set stays, and can be changed by itself */
+	/* settings stay, and can be changed one by one */
 	OK(cuLaunchGrid(f, 3, 1));
 	expect(5, 3, 3 * THREADS);
 	OK(cuParamSeti(f, 8, 7));

@@ -186,7 +186,7 @@ static void legacy_stream(CUstream other)
 		CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 		OK(cuStreamEndCapture(blocking, &graph));
 		OK(cuGraphDestroy(graph));
-		/* what does not wait for the legacy stream is no matter */
+		/* streams that do not wait for the legacy stream do not matter */
 		OK(cuStreamBeginCapture_v2(other, (CUstreamCaptureMode)mode));
 		OK(cuStreamIsCapturing(NULL, &status));
 		CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);

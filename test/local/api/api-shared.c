@@ -66,7 +66,7 @@ void api_shared_memory(void)
 
 	share(new_file(), true);
 	share(new_file(), false);
-	/* One with a name, which is found by that. */
+	/* An object with a name, by which it is found. */
 	snprintf(own, sizeof(own), "%s-%d", name, (int)getpid());
 	file = shm_open(own, O_RDWR | O_CREAT | O_EXCL, 0600);
 	CHECK(file >= 0 && ftruncate(file, SHARED_PAGES * 4096) == 0);

@@ -15,7 +15,7 @@
 static CUcontext context;
 static CUdeviceptr memory; /* of MOST bytes */
 static CUstream blocking, other;
-static cuuint32_t *word; /* that blocked streams wait for */
+static cuuint32_t *word; /* the word that blocked streams wait for */
 static uint8_t *pinned;  /* MOST bytes */
 
 static const size_t sizes[] = {1,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *what; /* what the handle in use is */
+static const char *what; /* description of the handle in use */
 
 #define REFUSED(call)                                                                                                  \
 	do {                                                                                                           \
@@ -371,7 +371,7 @@ static void no_results(void)
 
 void awkward_handles(void)
 {
-	static uint64_t memory[512]; /* of the program's own, of which CUDA knows nothing */
+	static uint64_t memory[512]; /* memory of the program that CUDA does not know */
 	CUdeviceptr p = awkward_zeroed(4);
 	unsigned int k = 2, n = 1;
 	void *params[] = {&p, &k, &n};

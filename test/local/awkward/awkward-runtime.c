@@ -258,7 +258,7 @@ static void printed_fault(void)
 	GIVES(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
-/* A poller without any other call: the error comes to it. */
+/* A poller without any other call gets the error. */
 static void polled(void)
 {
 	cudaStream_t s;

@@ -175,7 +175,7 @@ void awkward_per_thread(void)
 	awkward_join(later);
 	OK(cuEventQuery(event));
 	OK(cuStreamQuery_ptsz(NULL));
-	/* And they wait for it. */
+	/* The streams also wait for it. */
 	t.go[1] = 0;
 	awkward_launch_answer(awkward_module, t.go + 1, t.held, 10, CU_STREAM_LEGACY);
 	awkward_later(&later, t.go + 1);

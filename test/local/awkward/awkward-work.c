@@ -13,7 +13,7 @@
 #define FREE 6000 /* more than the ring holds */
 
 struct context_thread {
-	_Atomic uint32_t *mine, *others; /* what holds this context, and what the next one */
+	_Atomic uint32_t *mine, *others; /* the word that holds this context, and the next context's */
 	uint32_t expected;
 	pthread_barrier_t *barrier;
 };

@@ -72,7 +72,7 @@ static void general(bool band)
 	operand_free(&a.o);
 }
 
-/* Complex matrices may be Hermitian, or symmetric all the same, which only dense ones are. */
+/* Complex matrices may be Hermitian or symmetric, which only dense ones are. */
 static void symmetric(enum storage storage, bool hermitian)
 {
 	static const char *const names[2][3] = {{"*symv", "*sbmv", "*spmv"}, {"*hemv", "*hbmv", "*hpmv"}};

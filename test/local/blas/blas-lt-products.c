@@ -265,7 +265,7 @@ static int call(const struct product *p)
 			 chosen ? &found[0].algo : NULL, workspace, bytes, lt_stream);
 }
 
-/* Bits of no row are anybody's. */
+/* Bits outside of all rows may have any value. */
 static void forget_padding(struct product *p)
 {
 	cplx *there = lt_read(&p->aux);

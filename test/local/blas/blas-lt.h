@@ -15,7 +15,7 @@ struct lt_matrix {
 	bool by_rows;
 	int64_t rows, columns, ld, stride, batch, length;
 	uint64_t address;
-	cplx *now; /* what it is to be */
+	cplx *now; /* the expected value */
 	void *layout;
 };
 

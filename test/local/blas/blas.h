@@ -34,7 +34,7 @@ struct operand {
 	const struct element *e;
 	uint64_t address;
 	int64_t length; /* elements */
-	cplx *now;      /* what it is to be */
+	cplx *now;      /* the expected value */
 	cplx *before;
 };
 

@@ -280,7 +280,7 @@ static void switches(void)
 	CUgraphExec e;
 
 	body = conditional(g, kernel(g, NULL, "from", c, word(0)), c, CU_GRAPH_COND_TYPE_SWITCH, 5, NULL);
-	for (unsigned int i = 0; i < 4; i++) /* one stays empty */
+	for (unsigned int i = 0; i < 4; i++) /* the fifth body stays empty */
 		kernel(body[i], NULL, "add", word(1 + i), i + 1);
 	e = instantiate(g);
 	for (unsigned int i = 0; i < 8; i++) {

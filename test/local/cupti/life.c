@@ -17,7 +17,7 @@ static size_t dropped(void)
 	return n;
 }
 
-/* So many memsets, whose records are flushed. */
+/* Issues `memsets` memsets and flushes their records. */
 static void work(CUdeviceptr data, unsigned int memsets)
 {
 	forget_records();

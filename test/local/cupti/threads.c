@@ -192,7 +192,7 @@ static void check_slow_client(void)
 
 static _Atomic bool is_giving, may_give;
 
-/* The library's own thread waits in it. */
+/* The library's own thread waits in this callback. */
 static void give_late(uint8_t **buffer, size_t *size, size_t *most)
 {
 	if (gettid() != getpid()) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device is which. */
+/* The identity of each device. */
 #include "devices.h"
 
 #include <dlfcn.h>
@@ -128,6 +128,6 @@ void visible(void)
 	CHECK(see(other, some) == 1 && is_same(&some[0], &all[1]));
 	snprintf(both, sizeof(both), "%s,%s", other, one);
 	CHECK(see(both, some) == 2 && is_same(&some[0], &all[1]) && is_same(&some[1], &all[0]));
-	/* The same UUIDs in another process, and after it. */
+	/* Another process sees the same UUIDs, also after this one has ended. */
 	CHECK(see(NULL, some) >= 2 && is_same(&some[0], &all[0]) && is_same(&some[1], &all[1]));
 }

@@ -106,7 +106,7 @@ void several_launches(void)
 	GIVES(cuLaunchCooperativeKernelMultiDevice(all, m.n + 1, 0), CUDA_ERROR_INVALID_VALUE);
 	CHECK(m.words[0] == 0);
 	OK(cuLaunchCooperativeKernelMultiDevice(all, m.n, 0));
-	/* After it all streams have done all of it. */
+	/* Afterwards all streams have done all their work. */
 	OK(finish(0));
 	expect_meeting(&m);
 	memset(m.words, 0, 4096);

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* So many are exported, and no more; once one is closed, there is room for another one. */
+/* The limit's number of exports succeeds, and one more is refused; after a close there is room for another one. */
 void limited(const char *most)
 {
 	int count = atoi(most), *fds = calloc((size_t)count, sizeof(*fds)), fd;

@@ -136,7 +136,7 @@ static const struct {
 	const char *name;
 	CUresult (*call)(void);
 	bool is_into;
-	int ends; /* that the other end may be */
+	int ends; /* kinds of memory for the other end */
 } calls[] = {
 	{"cuMemcpyHtoD into", htod_into, true, PAGEABLE | PINNED | ALLOCATED},
 	{"cuMemcpyHtoD from", htod_from, false, ALLOCATED | PINNED},

@@ -149,7 +149,7 @@ static void map_wrongly(void)
 	OK(cuMemRelease(other));
 }
 
-/* A mapping that is there all the same is unmapped. */
+/* If the mapping exists nevertheless, it is unmapped. */
 static void map_beyond(void)
 {
 	CUmemGenericAllocationHandle handle = create(HOST, 2);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the other end is. */
+/* The location of the other end. */
 enum end { DEVICE, PAGEABLE, PINNED, SAME };
 
 enum how { TYPED, ANY, TYPED_LATER, ANY_LATER };
@@ -95,7 +95,7 @@ static void keep_busy(void)
 	count(has.busy, 3000);
 }
 
-/* Where processors only read, the device's writes are over all the same when the call returns. */
+/* Where processors only read, the device's writes are complete nevertheless when the call returns. */
 static void into_readable(void)
 {
 	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,

@@ -74,7 +74,7 @@ static int fork_once(void)
 
 static CUcontext context;
 
-/* 1: something failed, or the memory lost what was written to it. */
+/* 1: a call failed, or the memory lost written values. */
 static unsigned int use(uint32_t round)
 {
 	CUmemGenericAllocationHandle handle =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the memory lives, and beside what. */
+/* The lifetime of the memory, and memory beside it. */
 #include "hostmem.h"
 
 #include <dirent.h>
@@ -183,7 +183,7 @@ static void cancel_meanwhile(void)
 	GIVES(cuMemRelease(e.handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* No context has to do with it. */
+/* The memory belongs to no context. */
 static void end_context(void)
 {
 	CUmemGenericAllocationHandle handle = create(HOST, 1);

@@ -234,7 +234,7 @@ static void import_strange_files(void)
 	d.bytes = granule + 4096;
 	refuse(d, granule);
 	refuse(d, d.bytes);
-	/* what cannot be mapped for writing, or may become so */
+	/* files that cannot be mapped for writing, or may become so */
 	refuse_sealed(good, granule, F_SEAL_SEAL | F_SEAL_FUTURE_WRITE);
 	refuse_sealed(good, granule, 0);
 

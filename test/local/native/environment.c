@@ -174,7 +174,7 @@ static void module_loading(void)
 static struct gate {
 	volatile uint32_t *words;
 	_Atomic bool returned; /* from the launch */
-	bool blocks;           /* it is expected to return after the kernel's end */
+	bool blocks;           /* the launch is expected to return after the kernel's end */
 } gate;
 
 static void *open_gate(void *nothing)

@@ -107,7 +107,7 @@ static void __attribute__((noinline)) on_stack(const char *kind)
 	uint8_t array[BYTES + PAGE], *aligned = array + (PAGE - (uintptr_t)array % PAGE) % PAGE;
 
 	try_all(aligned, kind);
-	/* where the array happens to be */
+	/* at the array's own address */
 	try_all(array, kind);
 }
 

@@ -20,10 +20,10 @@
 /* A VM as its vcudad sees it. */
 struct tenant {
 	struct memory_vm vm;
-	uint64_t bytes, want; /* what it has; what it waits for, 0: nothing */
-	uint64_t since;       /* when it began to wait */
-	uint64_t arrives;     /* when its way out or in ends; 0: it is on no way */
-	uint64_t way, leased; /* how long its ways take; until when the arbiter must leave it alone */
+	uint64_t bytes, want; /* bytes that the tenant has; bytes that it waits for, 0: none */
+	uint64_t since;       /* begin of the wait */
+	uint64_t arrives;     /* end of its move out or in; 0: no move */
+	uint64_t way, leased; /* duration of its moves; time until which the arbiter must leave it in */
 	uint64_t longest;     /* wait */
 	unsigned int outs, grants, refusals;
 	bool out, fails;

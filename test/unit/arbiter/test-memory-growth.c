@@ -21,10 +21,10 @@ enum doing { WORKS, RESTS, WAITS };
 struct program {
 	struct tenant *vm;
 	enum doing doing;
-	uint64_t until;  /* when its work or rest ends */
+	uint64_t until;  /* end of its work or rest */
 	uint64_t target; /* the bytes that its command needs altogether; 0: as much as the VM has */
-	uint64_t called; /* when its command began to wait */
-	uint64_t worked; /* when it last had work */
+	uint64_t called; /* time at which its command began to wait */
+	uint64_t worked; /* last time with work */
 	uint64_t longest;
 };
 

@@ -514,7 +514,7 @@ static void test_lost(void **state)
 	assert_int_equal(b->grants, 1);
 }
 
-/* A VM that comes in only in part goes again, and keeps no memory from others. */
+/* A VM that comes in only in part goes out again, and keeps no memory from others. */
 static void test_comes_in_vain(void **state)
 {
 	struct tenant *a = add_with(0, 800, true), *b = add(0);

@@ -18,8 +18,8 @@ struct tenant {
 	struct turns_vm vm;
 	uint64_t piece, ends; /* length of a piece; when the present one ends, 0: none */
 	uint64_t work, rest;  /* pieces come for so long, and then none do; rest 0: always */
-	uint64_t start, from; /* its work begins so long after the begin of a turn; when that is */
-	uint64_t late, since; /* it says that it has work so long after that; when it had, 0: it has said so */
+	uint64_t start, from; /* delay of the work after the begin of a turn; time at which the work begins */
+	uint64_t late, since; /* delay of the announcement of work; time of that work, 0: announced */
 	uint64_t got;         /* time in which its pieces ran */
 	uint64_t sliced;      /* the same, where all that run have an equal part of the device */
 	uint32_t turn;
@@ -433,7 +433,7 @@ static void test_late_answer(void **state)
 	uint32_t turn;
 
 	run_for(10 * MS);
-	a->piece = 100000 * MS; /* it does not end */
+	a->piece = 100000 * MS; /* never ends */
 	b->piece = MS;
 	run_for(100 * MS);
 	assert_true(a->vm.drains && !b->may_run);

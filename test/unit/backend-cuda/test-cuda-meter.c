@@ -57,7 +57,7 @@ static const struct vcuda_meter meter = {.take = take, .give = give, .limit = li
 static CUcontext current = CONTEXT(0);
 static uint64_t all_used, own_used; /* as the driver and the management library say */
 static bool knows_own = true;
-static uint64_t module_bytes, neighbour_bytes; /* that a module takes, and a neighbour meanwhile */
+static uint64_t module_bytes, neighbour_bytes; /* taken by a module, by another process meanwhile */
 static uint64_t reserved[3];                   /* of the pools: the GPUs' own, and OWN_POOL */
 static uint64_t next_handle = 0x1000, next_address = 0x70000000;
 static bool same_handle; /* an import gives the handle that is there */

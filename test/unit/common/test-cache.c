@@ -158,7 +158,7 @@ static void kinds(void **state)
 	assert_non_null(other);
 	assert_null(vcuda_cache_load(other, &key, &size));
 	vcuda_cache_close(other);
-	/* it was thrown away as if damaged; what is forgotten is away, too */
+	/* the entry was discarded like a damaged one; a forgotten entry is gone, too */
 	assert_false(has(cache, 1, "contents"));
 	assert_true(store(cache, 1, "contents"));
 	vcuda_cache_forget(cache, &key);
@@ -237,7 +237,7 @@ static void eviction(void **state)
 	assert_true(has(cache, 30, text));
 	assert_true(has(cache, 2, text));
 	assert_false(has(cache, 3, text));
-	/* what is larger than half of it never enters */
+	/* an entry larger than half of the cache is not stored */
 	vcuda_cache_close(cache);
 	cache = open_cache(16 << 10);
 	assert_false(store(cache, 31, text));

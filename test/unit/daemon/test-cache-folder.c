@@ -63,7 +63,7 @@ static void folders(void **state)
 	snprintf(expected, sizeof(expected), "%s/vm/web-1/61234/kernels", folder);
 	assert_int_equal(stat(expected, &made), 0);
 	assert_int_equal(made.st_uid, geteuid() ? geteuid() : 61234);
-	/* what the operator says for the driver stays */
+	/* the operator's variables for the driver stay */
 	setenv("CUDA_CACHE_PATH", "/elsewhere", 1);
 	assert_non_null(ask("/run/a.sock", NULL, &driver));
 	assert_null(driver);

@@ -231,7 +231,7 @@ static void test_work_is_stopped(void)
 	CHECK(daemon_ledger_start(&row, worker, &guest_pid, broken) == 0);
 	CHECK(daemon_ledger_stop_work() && !row.stopped);
 
-	/* A worker of the software GPU that claims to use a GPU is stopped all the same. */
+	/* A worker of the software GPU that claims to use a GPU is stopped nevertheless. */
 	row.demand->running = row.demand->on_gpu = 1;
 	CHECK(daemon_ledger_stop_work());
 	wait_for_stop(worker);

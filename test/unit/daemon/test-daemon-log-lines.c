@@ -111,7 +111,7 @@ static void test_long_lines(void)
 	CHECK(got_bytes <= 4096 && got_bytes > 4096 - 16 && !strcmp(got + got_bytes - 11, "\\x01 [cut]\n"));
 }
 
-/* So many lines of one worker are more than its burst, and more than all workers may write in 10 s. */
+/* More lines than a worker's burst, and than all workers may write in 10 s. */
 #define FLOOD 5000
 _Static_assert(FLOOD * 21 > DAEMON_LOG_BURST_BYTES && FLOOD * 21 > 10 * DAEMON_LOG_ALL_BYTES_PER_S,
 	       "a flood is too short to be held back");

@@ -155,7 +155,7 @@ static void scenario_keys(void)
 	others[6].flag = 1;
 	for (unsigned n = 0; n < 7; n++)
 		CHECK(!*found(key_of(others[n])));
-	/* where one part ends and the next begins is part of the key */
+	/* the boundary between two parts is in the key */
 	others[3].build = "4today";
 	CHECK(!*found(key_of(others[3])));
 	CHECK(!strcmp(found(key_of(from_text)), "result"));
@@ -218,7 +218,7 @@ static void scenario_text(void)
 	struct job otherwise = translate;
 	pthread_t thread;
 
-	/* what is kept for devices that run it */
+	/* an entry for devices that run it */
 	CHECK(keep(key_of(translate), "PTX"));
 	CHECK(keep(key_of(assemble), "machine code"));
 	CHECK(keep(key_of(from_text), "of text"));
@@ -401,7 +401,7 @@ static void limits(void **state)
 	in_process(scenario_many);
 	kept = count_files(path);
 	assert_true(kept > 10 && kept < 40);
-	/* what is no number does not count */
+	/* a value that is no number has no effect */
 	setenv("CUDA_CACHE_MAXSIZE", "200000x", 1);
 	in_process(scenario_many);
 	assert_int_equal(count_files(path), 100);

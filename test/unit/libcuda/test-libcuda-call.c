@@ -467,7 +467,7 @@ static void names(void **state)
 	assert_int_equal(cuGetProcAddress_v2("", &f, 0, 0, NULL), CUDA_SUCCESS);
 }
 
-/* The last test: nothing works after it. */
+/* The last test: after it no call works. */
 static void lost(void **state)
 {
 	fake_lose(CUDA_ERROR_LAUNCH_FAILED);

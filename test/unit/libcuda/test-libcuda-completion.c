@@ -213,7 +213,7 @@ static void not_ready(void **state)
 		fake.busy = true;
 		put(stream);
 		OK(cuEventRecord(event, stream));
-		/* Before it is taken and after that. */
+		/* Before the command is taken, and afterwards. */
 		assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
 		assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 		usleep(100);

@@ -16,7 +16,7 @@ bool fake_mapped_has(unsigned int op);
 /* Any thread, one at a time. */
 CUresult fake_mapped_answer(const struct vcuda_command *c, struct vcuda_writer *w);
 
-/* How many mappings there are: device memory and places of guest memory. */
+/* The number of mappings: device memory and places of guest memory. */
 unsigned int fake_mapped_count(void);
 
 #endif

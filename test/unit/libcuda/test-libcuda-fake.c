@@ -313,7 +313,7 @@ static CUresult answer_most(const struct vcuda_command *c, struct vcuda_writer *
 		a.bytes = strlen(linked) + 1;
 		REPLY(vcudaLinkComplete)
 		CASE(vcudaLinkDestroy) fake.links--;
-		END CASE(vcudaLinkLog) /* what it has got so far */
+		END CASE(vcudaLinkLog) /* the log so far */
 			a.length = strnlen(linked, a.bytes);
 		memcpy(vcuda_shm_stage(transport.shm, a.block), linked, a.length);
 		REPLY(vcudaLinkLog)

@@ -26,7 +26,7 @@ struct fake_worker {
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t mappings;     /* live ones */
 	_Atomic uint64_t image_bytes; /* of the last image */
-	_Atomic uint64_t image_sum;   /* of its bytes */
+	_Atomic uint64_t image_sum;   /* sum of the image's bytes */
 	_Atomic uint64_t images_staged; /* created with their first bytes */
 	_Atomic uint64_t jit_options; /* a bit for each that came, by CUjit_option */
 	_Atomic int links;            /* live ones */
@@ -34,9 +34,9 @@ struct fake_worker {
 	_Atomic int launches_sync, launches_async;
 	_Atomic uint32_t last_param_bytes;
 	_Atomic uint64_t last_param_sum;
-	_Atomic unsigned int reads_late; /* so many staged copies are on their way until something else comes */
+	_Atomic unsigned int reads_late; /* number of staged copies that stay in flight until another command comes */
 	_Atomic uint64_t staged, behind; /* staged copies; those that waited for the default stream */
-	_Atomic bool loses_staged;       /* they are refused, and their place is not given back */
+	_Atomic bool loses_staged;       /* staged copies are refused, and their place is not given back */
 	_Atomic uint64_t stream_fences, whole_waits; /* fences; waits for streams and contexts that came here */
 	_Atomic bool loses_fences;                   /* no stream gets to one */
 	_Atomic bool ends_fences;                    /* there are none any more when a stream gets to one */
@@ -59,7 +59,7 @@ void fake_lose(CUresult error);
 /* The area that both share. */
 struct vcuda_shm *fake_shm(void);
 
-/* How many commands a call sends, which succeeds. All that were sent before it were taken. */
+/* The number of commands of a call that succeeds. All commands before it were taken. */
 uint64_t fake_commands_of(CUresult (*call)(void));
 
 /* The worker's device memory at a device address. */

@@ -329,7 +329,7 @@ static void context_ends(void **state)
 		begin_wait();
 		usleep(i % 100);
 		OK(cuDevicePrimaryCtxReset_v2(0));
-		end_wait(thread); /* that it ends is enough: its context may be gone */
+		end_wait(thread); /* the result does not matter: the context may be gone */
 		begin();
 		fake_shm()->fences = 1;
 	}

@@ -249,7 +249,7 @@ static void shapes(void **state)
 	EXPECT(7, AddEmpty, 1, 0, 0);
 	EXPECT(8, AddKernel, 2, 1, 6);
 	assert_int_equal(fake_graphs.node[4].grid, 11);
-	OK(cuGraphNodeSetEnabled(exec, end, 1)); /* as it was */
+	OK(cuGraphNodeSetEnabled(exec, end, 1)); /* enabled again, as before */
 	assert_int_equal(fake_graphs.destroyed, 0);
 	OK(cuGraphExecDestroy(exec));
 	OK(cuGraphDestroy(g));

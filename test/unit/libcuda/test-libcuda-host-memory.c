@@ -98,7 +98,7 @@ static void host_beside_host(void **state)
 	}
 }
 
-/* A try may be of fewer mappings than the one before. */
+/* The next try may have fewer mappings. */
 static void one_by_one(void **state)
 {
 	struct space s = begin();

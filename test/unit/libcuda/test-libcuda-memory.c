@@ -122,7 +122,7 @@ static void staged_on_stream(void **state)
 		assert_int_equal(cuMemcpyDtoH_v2(back, p, bytes), CUDA_SUCCESS);
 		assert_memory_equal(back, host, bytes);
 	}
-	/* As much as commands hold returns at once. */
+	/* A copy whose bytes fit the commands returns at once. */
 	memset(back, 0, sizeof(back));
 	assert_int_equal(cuMemcpyHtoDAsync_v2(p, host, 65536, stream), CUDA_SUCCESS);
 	assert_int_equal(cuMemcpyDtoH_v2(back, p, 65536), CUDA_SUCCESS);
@@ -238,7 +238,7 @@ static void pinned_in_idle_context(void **state)
 		assert_true(reads_itself(p, h, sizes[i]));
 		assert_int_equal(cuMemsetD32Async(p, 0, 1, i ? ordinary : NULL), CUDA_SUCCESS);
 		assert_false(reads_itself(p, h, sizes[i]));
-		/* which waited for that */
+		/* the copy before waited for the memset */
 		assert_true(reads_itself(p, h, sizes[i]));
 		assert_int_equal(cuMemsetD32Async(p, 0, 1, apart), CUDA_SUCCESS);
 		assert_false(reads_itself(p, h, sizes[i]));

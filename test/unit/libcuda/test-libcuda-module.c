@@ -183,7 +183,7 @@ static void links(void **state)
 	assert_int_equal(add(link, CU_JIT_INPUT_FATBINARY, &w, sizeof(w), "f"), CUDA_SUCCESS);
 	assert_int_equal(fake.image_bytes, 64);
 	assert_int_equal(fake.image_sum, sum(&c, 64));
-	/* what is wrong without the host */
+	/* errors that are found without the host */
 	assert_int_equal(add(link, CU_JIT_INPUT_FATBINARY, ptx, sizeof(ptx), "p"), CUDA_ERROR_INVALID_IMAGE);
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, NULL, 4, "p"), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, ptx, 0, "p"), CUDA_ERROR_INVALID_VALUE);

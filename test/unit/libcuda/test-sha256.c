@@ -60,7 +60,7 @@ static void million(void **state)
 	assert_string_equal(hex(digest), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* Where the length no longer fits into the last block. */
+/* Lengths that do not fit into the last block. */
 static void lengths(void **state)
 {
 	static const char *const suite[] = {

@@ -86,7 +86,7 @@ static int covers(const void *words, size_t bytes, const struct client_file_id *
 	return is;
 }
 
-/* How many mappings of the file the process has. */
+/* The number of mappings of the file in the process. */
 static int mappings_of(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -316,7 +316,7 @@ struct writer {
 	pthread_t thread;
 	volatile uint64_t *words;
 	size_t number;
-	uint64_t last[WORDS]; /* that it wrote */
+	uint64_t last[WORDS]; /* the last values that the writer stored */
 };
 
 /* An older value may be there until the part has been exchanged, however long that takes on a busy machine. */

@@ -246,7 +246,7 @@ static void test_variables(void **state)
 			 cudaErrorInvalidValue);
 	assert_int_equal(cudaMemcpyToSymbol(&host_variable, data, 1, 0, cudaMemcpyDeviceToHost),
 			 cudaErrorInvalidMemcpyDirection);
-	/* in this order: the symbol, whether there is something to copy, the place, the kind */
+	/* checked in this order: symbol, whether there are bytes to copy, range, kind */
 	assert_int_equal(cudaMemcpyToSymbol(&host_unknown, data, 1, 0, cudaMemcpyDeviceToHost), cudaErrorInvalidSymbol);
 	assert_int_equal(cudaMemcpyToSymbol(&host_variable, data, 0, 99, cudaMemcpyDeviceToHost), cudaSuccess);
 	assert_int_equal(cudaMemcpyToSymbol(&host_variable, data, 5, 12, cudaMemcpyDeviceToHost),

@@ -34,8 +34,8 @@ BAD = [
 ]
 
 
-def check(root):
-    r = subprocess.run([sys.executable, CHECK, "--root", root], capture_output=True, text=True, check=False)
+def check(root, *options):
+    r = subprocess.run([sys.executable, CHECK, "--root", root, *options], capture_output=True, text=True, check=False)
     return r.returncode, r.stdout
 
 
@@ -50,6 +50,10 @@ def main():
     with tempfile.TemporaryDirectory() as root:
         write(root, GOOD)
         assert check(root) == (0, ""), check(root)
+        status, sample = check(root, "--sample", "1")
+        assert status == 0 and sample == check(root, "--sample", "1")[1], sample
+        assert sample.startswith("a/good.c:2: The queue holds what the guest sent. Who owns it?\n"), sample
+        assert sample.count("\n") == 2 and "doc/page.md:3: A [link]" in sample, sample
         for name, text, expected in BAD:
             write(root, {name: text})
             status, out = check(root)

@@ -38,6 +38,8 @@ rule cc
   depfile = $out.d
   deps = gcc
 """
+# {build}: the absolute path of the build directory.
+ABSOLUTE = NINJA.replace("-Iprotocol", "-I{build}/protocol")
 UPWARD = {"core/object.c": '/* A comment. */\n#include "memory/memory.h"\n'}
 SIDEWAYS = {"memory/memory.c": '#include "memory.h"\n#include "stream/stream.h"\n'}
 ENTRY = "core/object.c includes memory/memory.h"
@@ -66,6 +68,8 @@ CASES = [
       ["common/log.c:1: includes build/protocol/calls.h -> protocol/cuda-abi.h, which no file of common may reach"]]),
     ("a CUDA type in common, which another such folder includes", {"common/log.h": '#include "calls.h"\n'}, [],
      [["common/log.h:1: includes build/protocol/calls.h,"], ["common/log.h:1: includes build/protocol/calls.h -> protocol/cuda-abi.h"]]),
+    ("a generated header by its absolute path", {"build/build.ninja": ABSOLUTE}, [],
+     [["build/protocol/calls.h: a compilation found this header by its absolute path", "-I."]]),
     ("41 files", many("memory", 39), [], [["memory: has 41 .c and .h files, more than 40: move"]]),
     ("nothing: 40 files", many("memory", 38), [], []),
     ("nothing: 60 files of tests", many("stream/test", 60), [], []),
@@ -86,12 +90,13 @@ CASES = [
 
 def make_tree(root, changes):
     files = GOOD | changes
+    rules = files.pop("build/build.ninja", NINJA).replace("{build}", str(root / "build"))
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     compiled = [name for name in files if name.endswith(".c") and name != "core/other.c"]
-    (root / "build/build.ninja").write_text(NINJA + "".join(f"build {name}.o: cc ../{name}\n" for name in compiled))
+    (root / "build/build.ninja").write_text(rules + "".join(f"build {name}.o: cc ../{name}\n" for name in compiled))
     subprocess.run(["ninja", "-C", root / "build"], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of performance.md makes each kind of table, and finds each kind of mistake: test-performance.py"""
+"""The generator of performance.md makes each kind of table and picture, and finds each kind of mistake: test-performance.py"""
 import copy
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 GENERATOR = pathlib.Path(__file__).resolve().parents[3] / "bench/performance.py"
 RESULT, TEMPLATE, PAGE = "bench/results/a.json", "bench/performance.md.in", "doc/reference/performance.md"
+BARS, CURVES = "doc/images/performance-x.svg", "doc/images/performance-y.svg"
 
 GOOD = {
     "format": 1, "benchmark": "a benchmark", "command": "bench --all",
@@ -36,6 +38,9 @@ GOOD_TEMPLATE = f"""# Page
 
 {{{{grid a.json copy {PATTERN}}}}}
 
+{{{{bars x a.json names=issue|rate|span title="A & B"}}}}
+{{{{curves y a.json "(?P<line>h2d)_(?P<size>.*)" title=Copies}}}}
+
 {{{{results}}}}
 """
 GOOD_PAGE = """# Page
@@ -58,6 +63,9 @@ Measured by a benchmark: `bench --all`. Machine: 2 × Test GPU, driver 580.1, 4 
 |---|---|---|
 | 4KiB, µs | 2 / 1 (2.00) | – |
 | 1MiB, GB/s | 10 / 15 (1.50) | – / 15 |
+
+![A & B: 2 × Test GPU, driver 580.1, 2026-05-04](../images/performance-x.svg)
+![Copies: 2 × Test GPU, driver 580.1, 2026-05-04](../images/performance-y.svg)
 
 | result | benchmark | device | date | cases |
 |---|---|---|---|---|
@@ -96,6 +104,10 @@ BAD_TEMPLATES = [
     ("{{table a.json}}", "table()"),
     ("{{grid a.json copy (}}", "missing )"),
     ("{{grid a.json copy .*}}", "no such group"),
+    ("{{bars x b.json names=issue title=x}}", "there is no result b.json"),
+    ("{{bars x a.json names=span title=x}}", "a.json has no such case with two medians"),
+    ("{{bars x a.json names=issue}}", "bars()"),
+    ("{{curves y a.json h2d_.* title=x}}", "no such group"),
 ]
 
 
@@ -132,6 +144,30 @@ def refused(root, name, text, expected):
     write(root, name, good)
 
 
+def pictures(root):
+    """The pictures have the names, the ratios, the medians and the spread. A changed, a missing and a left one are found."""
+    def words(name):
+        svg = xml.etree.ElementTree.parse(pathlib.Path(root, name))
+        return [element.text for element in svg.iter() if element.tag.endswith("text")]
+
+    shown = words(BARS)
+    assert {"A & B", "2 × Test GPU, driver 580.1, 2026-05-04", "issue", "2.00", "4 → 2 µs", "0.50", "1234 → 617 1/s"} <= set(shown), shown
+    assert "span" not in shown and any("Thin lines" in text for text in shown), shown
+    shown = words(CURVES)
+    assert {"h2d", "4KiB", "1MiB"} <= set(shown) and any("not recorded" in text for text in shown), shown
+    good = pathlib.Path(root, BARS).read_text(encoding="utf-8")
+    for text in (good.replace("2.00", "2.01"), ""):
+        write(root, BARS, text)
+        status, out = generate(root, "--check")
+        assert status == 1 and out.startswith(f"{BARS} is not what"), out
+    pathlib.Path(root, BARS).unlink()
+    assert generate(root, "--check")[0] == 1
+    assert generate(root) == (0, "") and pathlib.Path(root, BARS).read_text(encoding="utf-8") == good
+    write(root, "doc/images/performance-z.svg", good)
+    assert generate(root, "--check") == (1, "doc/images/performance-z.svg is on no page: remove it\n")
+    pathlib.Path(root, "doc/images/performance-z.svg").unlink()
+
+
 def main():
     with tempfile.TemporaryDirectory() as root:
         write(root, RESULT, json.dumps(GOOD))
@@ -142,6 +178,7 @@ def main():
         page = pathlib.Path(root, PAGE).read_text(encoding="utf-8")
         assert page == GOOD_PAGE, page
         assert generate(root, "--check") == (0, "")
+        pictures(root)
         write(root, PAGE, page.replace("617", "618"))
         status, out = generate(root, "--check")
         assert status == 1 and "is not what bench/performance.py writes" in out and "618" in out, out

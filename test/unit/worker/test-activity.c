@@ -29,7 +29,7 @@ static struct {
 
 static unsigned int event_count;
 static uint64_t device_ns; /* added to the clock */
-static bool is_busy;       /* what is recorded has not happened */
+static bool is_busy;       /* recorded events have not happened */
 static bool has_ended;     /* events mean nothing any more */
 static uint64_t first_ns;  /* of the first event since it was 0 */
 static CUcontext current;
@@ -37,7 +37,7 @@ static CUevent endless, last_recorded; /* endless: does not happen */
 static bool refuses_records;           /* the context has failed */
 static unsigned int records;           /* so far, for work */
 
-/* Where the times of bases are measured, at any time. */
+/* The stream in which bases are measured, at any time. */
 #define BASE_STREAM ((CUstream)8)
 
 /*
@@ -264,7 +264,7 @@ static void test_first_launch(void **state)
 	assert_true(rows[0][VCUDA_ACTIVITY_END] >= rows[0][VCUDA_ACTIVITY_BEGIN]);
 }
 
-/* The device's clock runs away from the host's: the times are the host's all the same. */
+/* The device's clock drifts from the host's: the times are still the host's. */
 static void test_drift(void **state)
 {
 	for (int i = 0; i < 50; i++) {
@@ -492,7 +492,7 @@ static void test_chain(void **state)
 	assert_int_equal(give_kernel((CUstream)32, lengths[6]), 2);
 	assert_int_equal(read_rows(NULL), 7);
 	for (unsigned int i = 0; i < 7; i++) {
-		/* The last one may have waited for the call, too. */
+		/* The last piece of work may have waited for the call, too. */
 		if (i < 6)
 			assert_near(length_of(i), lengths[i]);
 		assert_true(rows[i][VCUDA_ACTIVITY_BEGIN] >= end);

@@ -238,7 +238,7 @@ static void refused_destruction_leaves_the_object(void **state)
 	assert_int_equal(destroy(STREAM, id), CUDA_SUCCESS);
 }
 
-/* A context goes after what is in it. */
+/* A context ends after its objects. */
 static void contexts_wait_for_their_objects(void **state)
 {
 	uint64_t context = new_id(VCUDA_KIND_CONTEXT, 0), id = new_id(VCUDA_KIND_STREAM, context);

@@ -33,7 +33,7 @@ static const uint64_t file_bytes[FILES] = {600 * MIB, 64 * MIB};
 
 static struct {
 	pthread_mutex_t lock;
-	CUresult registers, copies, waits; /* what these return; `copies` from copy `fails_at` on */
+	CUresult registers, copies, waits; /* results of these calls; `copies` from copy `fails_at` on */
 	unsigned int fails_at;
 	unsigned int registered, issued, waited, events;
 	uint64_t registered_bytes, largest;

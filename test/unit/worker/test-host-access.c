@@ -29,7 +29,7 @@ static struct {
 	unsigned int registrations, flags;
 	CUcontext current, home; /* `home`: the one that it is registered in */
 	void *registered;
-	CUresult registers, unregisters; /* what these calls give */
+	CUresult registers, unregisters; /* results of these calls */
 } driver;
 
 static CUcontext primary(CUdevice dev)
@@ -282,7 +282,7 @@ static void other_devices_keep_access(void **state)
 	worker_host_access_reopen(&session, 0, false);
 	assert_ptr_equal(driver.registered, AT);
 	assert_int_equal(remove_pages(), -EBUSY);
-	/* it goes back: only the first device's context is there */
+	/* the call is undone: only the first device's context exists */
 	worker_host_access_close(&session, 1);
 	assert_null(driver.registered);
 	driver.retained = driver.of[1] = 0;

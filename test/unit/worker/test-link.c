@@ -231,7 +231,7 @@ static void test_links(void **state)
 	assert_int_equal(linker.completed, 1);
 	expect_product(&c, "1:one=first;0:two=second;");
 	assert_int_equal(add(link, CU_JIT_INPUT_PTX, "three", "third"), CUDA_ERROR_INVALID_VALUE);
-	/* what is wrong with one is no other's matter */
+	/* an error in one link has no effect on another */
 	assert_int_equal(complete(other, &c), CUDA_ERROR_INVALID_PTX);
 	assert_int_equal(destroy(link), CUDA_SUCCESS);
 	assert_int_equal(destroy(other), CUDA_SUCCESS);

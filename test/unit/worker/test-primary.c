@@ -41,12 +41,12 @@ static struct {
 	bool loads;
 	_Atomic unsigned int retained[DEVICES];
 	unsigned int flags[DEVICES], made[DEVICES], created;
-	useconds_t ending; /* what the end of a context takes */
+	useconds_t ending; /* duration of the end of a context */
 	CUresult state;    /* of its contexts */
 	CUcontext current;
 	unsigned int pins;
-	CUresult pinned;    /* what pinning gives */
-	CUcontext unlinked; /* whose links have ended last, while it was there */
+	CUresult pinned;    /* result of pinning */
+	CUcontext unlinked; /* the context whose links ended last, while it existed */
 } driver;
 
 static CUcontext context_of(CUdevice dev)

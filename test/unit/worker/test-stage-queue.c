@@ -123,7 +123,7 @@ static void in_order(void **state)
 		assert_true(run_next()); /* the copy */
 		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t - 1);
-		assert_true(run_next()); /* its event */
+		assert_true(run_next()); /* the event of the copy */
 		worker_stage_queue_look(&session);
 		assert_int_equal(turn(3), t);
 		assert_true(has(t, PART));
@@ -214,7 +214,7 @@ static void contexts(void **state)
 	assert_true(has(3, 100));
 	assert_int_equal(driver.streams, 0);
 	assert_ptr_equal(driver.current, (CUcontext)16);
-	/* The fifth context has no stream, and is served all the same. */
+	/* The fifth context has no stream, and is served nevertheless. */
 	for (uint64_t c = 1; c <= 5; c++) {
 		enter(c);
 		assert_int_equal(put((uint32_t)c, 100), CUDA_SUCCESS);

@@ -47,7 +47,7 @@ static struct {
 	CUresult refuses_events, refuses_waits;
 	unsigned int copies_now;
 	struct stream null;
-	void (*meanwhile)(void); /* what others do while the default stream is waited for */
+	void (*meanwhile)(void); /* called while the default stream is waited for */
 } driver;
 
 static bool may_run(const struct op *o)

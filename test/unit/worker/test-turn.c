@@ -39,7 +39,7 @@ struct context {
 
 struct event {
 	struct context *context;
-	_Atomic uint64_t behind; /* so many commands */
+	_Atomic uint64_t behind; /* number of commands before the event */
 };
 
 static CUresult set_current(CUcontext context)
@@ -305,7 +305,7 @@ static void test_held(void **unused)
 	stop_producer();
 }
 
-/* Another one of the VM's workers may run, and this one may not. */
+/* Another worker of the VM may run, and this worker may not. */
 static void test_other_worker(void **unused)
 {
 	settle_all();

@@ -91,7 +91,7 @@ static void test_worker_table(void **state)
 	assert_non_null(slot);
 	assert_int_equal(slot->bytes[0], 4096);
 	assert_int_equal(slot->bytes[VCUDA_CPU_DEVICES_MOST - 1], 8192);
-	/* One that is ending is waited for, until vcudad has emptied its slot; the own one is not. */
+	/* A worker that is ending is waited for, until vcudad has emptied its slot; the calling worker is not. */
 	assert_false(worker_table_wait_for_ends());
 	worker_table_ends();
 	assert_int_equal(page->slots[4].ends, 1);
