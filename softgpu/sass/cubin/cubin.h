@@ -98,10 +98,10 @@ struct sass_cubin {
 };
 
 /*
- * Keeps pointers into `data`. NULL: the file is malformed, or there is no memory, and `error`, of `room` bytes, says
- * why.
+ * Keeps pointers into `data`. 0; -EINVAL: the file is malformed; -ENOMEM. After an error *cubin is NULL, and `error`,
+ * of `room` bytes, says why.
  */
-struct sass_cubin *sass_cubin_open(const void *data, size_t bytes, char *error, size_t room);
+int sass_cubin_open(const void *data, size_t bytes, struct sass_cubin **cubin, char *error, size_t room);
 void sass_cubin_close(struct sass_cubin *cubin);
 
 /* The variable that has this byte of a section; NULL: none. An address right behind a variable is that variable's. */

@@ -16,9 +16,9 @@ struct sass_whole {
 	struct sass_relocation *relocations;
 };
 
-/* False: the functions cannot be one, and `error`, of `room` bytes, names why. */
-bool sass_whole_make(const struct sass_cubin *cubin, const struct sass_function *kernel, struct sass_whole *whole,
-		     char *error, size_t room);
+/* 0; -ENOTSUP: the functions cannot be one, and `error`, of `room` bytes, names why; -ENOMEM. */
+int sass_whole_make(const struct sass_cubin *cubin, const struct sass_function *kernel, struct sass_whole *whole,
+		    char *error, size_t room);
 void sass_whole_free(struct sass_whole *whole);
 
 #endif

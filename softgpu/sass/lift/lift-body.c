@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "sass/cubin/memory.h"
 #include "sass/lift/lifting.h"
 
 /* The limit of what calls add. */
@@ -66,7 +67,7 @@ static void reach(struct lift *l, struct region *r, uint32_t n)
 		return;
 	if (r->size == r->room) {
 		uint32_t room = r->room ? r->room * 2 : 64;
-		uint32_t *list = realloc(r->list, room * sizeof(*list));
+		uint32_t *list = sass_reallocate(r->list, room, sizeof(*list));
 
 		r->failed |= !list;
 		if (!list)
@@ -113,6 +114,7 @@ static bool region_find(struct lift *l, uint32_t first, struct region *r)
 		l->reached[r->list[at]] = false;
 	if (r->size)
 		qsort(r->list, r->size, sizeof(*r->list), compare);
+	l->no_memory |= r->failed;
 	return !r->failed && !l->failed;
 }
 
@@ -194,6 +196,8 @@ bool lift_body(struct lift *l)
 
 	l->compares_returns = !plan(l, 0, &total);
 	l->depth = 0;
+	if (l->no_memory)
+		return false;
 	if (l->compares_returns)
 		return lift_instructions(l, 0, NULL, count_of(l));
 	return lift_region(l, 0);

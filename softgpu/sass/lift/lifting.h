@@ -90,7 +90,7 @@ struct lift {
 	unsigned int labels;
 	char *error;
 	size_t room;
-	bool failed;
+	bool failed, no_memory;
 };
 
 enum special_register { SASS_SR_SWINHI = 0x2f, SASS_SR_BLOCK_OF_CLUSTER = 0x88 };

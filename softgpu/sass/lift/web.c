@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sass/cubin/memory.h"
+
 #define WORDS ((WEB_REGISTERS + 63) / 64)
 #define MAX_NODES (1u << 26)
 
@@ -33,7 +35,7 @@ struct webs {
 	struct jump *jumps;
 	uint32_t point_count, access_count, jump_count;
 	size_t point_room, access_room, jump_room;
-	bool failed, made;
+	bool failed, no_memory, made;
 	uint32_t at, next;       /* the point and the next access, once the webs are made */
 	uint64_t (*live)[WORDS]; /* at the begin of each point */
 	uint32_t *parent, node_count;
@@ -43,7 +45,7 @@ struct webs {
 
 struct webs *webs_create(void)
 {
-	return calloc(1, sizeof(struct webs));
+	return sass_allocate(1, sizeof(struct webs));
 }
 
 void webs_free(struct webs *w)
@@ -59,14 +61,24 @@ void webs_free(struct webs *w)
 	free(w);
 }
 
+/* Zeroes. */
+static void *allocate(struct webs *w, uint64_t count, size_t size)
+{
+	void *list = sass_allocate(count, size);
+
+	w->no_memory |= !list;
+	return list;
+}
+
 static void *grow(struct webs *w, void *list, uint32_t count, size_t *room, size_t size)
 {
 	void *bigger;
 
 	if (count < *room)
 		return list;
-	bigger = count < UINT32_MAX / 2 ? realloc(list, (*room ? *room * 2 : 256) * size) : NULL;
+	bigger = count < UINT32_MAX / 2 ? sass_reallocate(list, *room ? *room * 2 : 256, size) : NULL;
 	w->failed |= !bigger;
+	w->no_memory |= !bigger && count < UINT32_MAX / 2;
 	if (!bigger)
 		return list;
 	*room = *room ? *room * 2 : 256;
@@ -165,7 +177,7 @@ static int compare(const void *a, const void *b)
 /* Where jumps lead, and where blocks begin. */
 static bool resolve(struct webs *w)
 {
-	struct place *places = malloc((w->point_count + 1u) * sizeof(*places));
+	struct place *places = allocate(w, w->point_count + 1u, sizeof(*places));
 	bool good = places;
 
 	for (uint32_t n = 0; n < w->point_count && good; n++)
@@ -224,7 +236,7 @@ static bool find_live(struct webs *w)
 {
 	bool changed = true;
 
-	w->live = calloc(w->point_count + 1u, sizeof(*w->live));
+	w->live = allocate(w, w->point_count + 1u, sizeof(*w->live));
 	if (!w->live)
 		return false;
 	while (changed) {
@@ -257,13 +269,13 @@ static bool make_nodes(struct webs *w)
 {
 	uint64_t blocks = 0, nodes;
 
-	w->block = calloc(w->point_count + 1u, sizeof(*w->block));
+	w->block = allocate(w, w->point_count + 1u, sizeof(*w->block));
 	for (uint32_t n = 0; n < w->point_count && w->block; n++) {
 		blocks += w->points[n].leads;
 		w->block[n] = (uint32_t)(blocks - 1) * WEB_REGISTERS;
 	}
 	nodes = blocks * WEB_REGISTERS + w->access_count;
-	w->parent = w->block && nodes < MAX_NODES ? malloc((nodes + 1) * sizeof(*w->parent)) : NULL;
+	w->parent = w->block && nodes < MAX_NODES ? allocate(w, nodes + 1, sizeof(*w->parent)) : NULL;
 	for (uint32_t n = 0; n < nodes && w->parent; n++)
 		w->parent[n] = n;
 	w->node_count = (uint32_t)(blocks * WEB_REGISTERS);
@@ -322,7 +334,7 @@ static void walk(struct webs *w)
 /* Roots become numbers from 0 for each register. */
 static bool number(struct webs *w)
 {
-	uint32_t *numbers = malloc((w->node_count + 1u) * sizeof(*numbers));
+	uint32_t *numbers = allocate(w, w->node_count + 1u, sizeof(*numbers));
 
 	if (!numbers)
 		return false;
@@ -346,4 +358,14 @@ bool webs_make(struct webs *w)
 	walk(w);
 	w->made = number(w);
 	return w->made;
+}
+
+bool webs_no_memory(const struct webs *w)
+{
+	return w->no_memory;
+}
+
+bool webs_differ(const struct webs *w)
+{
+	return w->made && w->failed;
 }

@@ -34,9 +34,14 @@ void webs_end(struct webs *webs);
 uint32_t webs_read(struct webs *webs, unsigned int reg);
 uint32_t webs_write(struct webs *webs, unsigned int reg, bool partial);
 
-/* All is recorded: makes the webs. From then on the same calls give names. False: there is no memory, or there are too
- * many. */
+/*
+ * All is recorded: makes the webs. From then on the same calls give names. False: there is no memory, or there are too
+ * many.
+ */
 bool webs_make(struct webs *webs);
+bool webs_no_memory(const struct webs *webs);
+/* The second calls were not the first ones. */
+bool webs_differ(const struct webs *webs);
 /* How many webs a register has. */
 uint32_t webs_count(const struct webs *webs, unsigned int reg);
 
