@@ -208,6 +208,10 @@ static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const stru
 	struct ptx_error error = {0};
 	enum ptx_status status;
 
+	if (f->refusal) {
+		vcuda_log("cannot compile kernel %s: the instruction `%s` is not supported", f->info->name, f->refusal);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	f->module->refs++;
 	if (f->prepared && !memcmp(f->prepared_block, block, sizeof(f->prepared_block))) {
 		*binary = f->prepared;

@@ -10,9 +10,13 @@
 
 struct softgpu_lifted;
 
-/* Translates the kernel of that name. *kernel is as long there as the result. Else an error, with a line in the log. */
+/*
+ * Translates the kernel of that name. Drops the lock meanwhile: the caller has a reference to the module. *kernel is as
+ * long there as the result. NULL: the kernel is refused for *refusal, which the caller frees. Else an error, with a
+ * line in the log.
+ */
 CUresult softgpu_lifted_make(struct CUmod_st *module, const char *name, struct softgpu_lifted **lifted,
-			     struct ptx_kernel **kernel);
+			     struct ptx_kernel **kernel, char **refusal);
 
 /* No launch of the kernel is left. NULL: nothing. */
 void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *lifted);

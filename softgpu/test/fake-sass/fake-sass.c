@@ -19,8 +19,9 @@
 static const struct {
 	const char *kernel, *text;
 } texts[] = {
-	{VCUDA_SASS_OUTLINE, HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid")
-				     REFUSED("different") REFUSED("missing")},
+	{VCUDA_SASS_OUTLINE,
+	 HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid") REFUSED("different")
+		 REFUSED("missing") REFUSED("refused") REFUSED("memory") REFUSED("slow")},
 	{"shared", HEAD VARIABLES("", "") KERNEL("shared", "atom.global.add.u32 %r1, [counter], 1;\n"
 							   "ld.const.u32 %r2, [numbers+4];\nadd.u32 %r1, %r1, %r2;")},
 	{"own", HEAD VARIABLES("", "") ".const .align 8 .u64 table[2] = {generic(counter), 5};\n" KERNEL(
@@ -29,12 +30,34 @@ static const struct {
 	{"invalid", HEAD VARIABLES("", "") KERNEL("invalid", "add.u32 %r1, %r2;")},
 	{"different", HEAD ".visible .global .align 4 .u32 counter[1];\n" KERNEL("different", "mov.u32 %r1, 1;")},
 	{"missing", HEAD VARIABLES("", "")},
+	{"slow", HEAD VARIABLES("", "") KERNEL("slow", "mov.u32 %r1, 5;")},
 };
+
+/* Called while the kernel `slow` is translated; NULL: nothing. */
+__attribute__((visibility("default"))) void (*fake_sass_hook)(void);
+
+/* The argument of vcuda_sass_ask_for_memory(). */
+__attribute__((visibility("default"))) bool (*fake_sass_room)(uint64_t bytes);
+
+__attribute__((visibility("default"))) void vcuda_sass_ask_for_memory(bool (*room)(uint64_t bytes))
+{
+	fake_sass_room = room;
+}
+
+static int refuse(const char *kernel, char *error, size_t room)
+{
+	if (!strcmp(kernel, "memory"))
+		return -ENOMEM;
+	snprintf(error, room, "%s", strcmp(kernel, "refused") ? "no text for it" : "HGMMA at 0x120");
+	return strcmp(kernel, "refused") ? -EINVAL : -ENOSYS;
+}
 
 __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, const char *kernel,
 							     char **text, size_t *length, char *error, size_t room)
 {
 	(void)cubin;
+	if (fake_sass_hook && !strcmp(kernel, "slow"))
+		fake_sass_hook();
 	for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]) && bytes; n++) {
 		if (strcmp(texts[n].kernel, kernel))
 			continue;
@@ -42,6 +65,5 @@ __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, 
 		*length = strlen(texts[n].text);
 		return *text ? 0 : -ENOMEM;
 	}
-	snprintf(error, room, "no text for `%s`", kernel);
-	return -EINVAL;
+	return refuse(kernel, error, room);
 }
