@@ -10,7 +10,8 @@
 
 struct softgpu_lifted {
 	struct ptx_module *ptx;
-	uint64_t bytes; /* of its text */
+	struct softgpu_code_map *map;
+	uint64_t bytes; /* of its text and the map */
 	/* Variables that this kernel alone has, which are behind those of the program's module. */
 	uint64_t *own;
 	size_t own_count;
@@ -80,9 +81,10 @@ static CUresult parse(const char *name, const char *text, size_t length, struct 
 	enum ptx_status status;
 	char what[256];
 
-	if (!softgpu_text_count(length))
+	l->map = softgpu_code_map_make(text, length);
+	if (!l->map || !softgpu_text_count(length + softgpu_code_map_bytes(l->map)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	l->bytes = length;
+	l->bytes = length + softgpu_code_map_bytes(l->map);
 	status = ptx_module_create(text, length, &l->ptx, &error);
 	if (status == PTX_OK) {
 		ptx_module_expect(l->ptx);
@@ -145,6 +147,11 @@ CUresult softgpu_lifted_make(struct CUmod_st *m, const char *name, struct softgp
 	return result;
 }
 
+const struct softgpu_code_map *softgpu_lifted_map(const struct softgpu_lifted *l)
+{
+	return l ? l->map : NULL;
+}
+
 void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *l)
 {
 	if (!l)
@@ -154,6 +161,7 @@ void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *l)
 			softgpu_memory_drop(context, l->own[i]);
 	free(l->own);
 	ptx_module_destroy(l->ptx);
+	softgpu_code_map_free(l->map);
 	softgpu_text_uncount(l->bytes);
 	free(l);
 }

@@ -6,6 +6,7 @@
 #ifndef VCUDA_CPU_LIFTED_H
 #define VCUDA_CPU_LIFTED_H
 
+#include "module/code-map.h"
 #include "module/module.h"
 
 struct softgpu_lifted;
@@ -17,6 +18,9 @@ struct softgpu_lifted;
  */
 CUresult softgpu_lifted_make(struct CUmod_st *module, const char *name, struct softgpu_lifted **lifted,
 			     struct ptx_kernel **kernel, char **refusal);
+
+/* The map of its text. NULL: there is none, as `lifted` is NULL. */
+const struct softgpu_code_map *softgpu_lifted_map(const struct softgpu_lifted *lifted);
 
 /* No launch of the kernel is left. NULL: nothing. */
 void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *lifted);

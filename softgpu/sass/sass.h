@@ -14,6 +14,12 @@
 #define VCUDA_SASS_FUNCTION "vcuda_sass_to_ptx"
 #define VCUDA_SASS_ASK "vcuda_sass_ask_for_memory"
 
+/*
+ * Before the statements of an instruction is a line of this, its offset in hexadecimal digits and, of a function of
+ * another section that the kernel calls, a blank and the function's name.
+ */
+#define VCUDA_SASS_MARK "\t// "
+
 /* In the place of a kernel's name: a text without code, in which each kernel is refused. */
 #define VCUDA_SASS_OUTLINE ""
 

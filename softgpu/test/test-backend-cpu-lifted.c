@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "protocol/meter.h"
@@ -172,6 +174,48 @@ static void no_memory(void **state)
 		assert_int_equal(cuda->cuModuleGetFunction(&f, module, "memory"), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(run(function(module, "shared")), 10 + 4);
 	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+}
+
+/* A fault names the instruction of the machine code. `number`: which of the kernel's faults. */
+static void faults_at(CUcontext before, uint32_t number, const char *expected)
+{
+	int log_file = memfd_create("log", 0), terminal = dup(STDERR_FILENO);
+	char text[1000] = "";
+	CUcontext ending;
+	CUfunction f;
+	CUdeviceptr p;
+	void *params[] = {&p};
+	CUresult result;
+
+	assert_int_equal(cuda->cuCtxCreate_v2(&ending, 0, 0), CUDA_SUCCESS);
+	f = function(load_sample(), "faults");
+	p = alloc(4);
+	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &number, 4), CUDA_SUCCESS);
+	/* the line is another thread's */
+	dup2(log_file, STDERR_FILENO);
+	launch(f, 1, 1, NULL, params);
+	result = cuda->cuCtxSynchronize();
+	dup2(terminal, STDERR_FILENO);
+	assert_int_not_equal(result, CUDA_SUCCESS);
+	assert_true(pread(log_file, text, sizeof(text) - 1, 0) > 0);
+	if (!strstr(text, expected))
+		fail_msg("the log has no `%s`: %s", expected, text);
+	close(log_file);
+	close(terminal);
+	cuda->cuCtxDestroy_v2(ending);
+	assert_int_equal(cuda->cuCtxSetCurrent(before), CUDA_SUCCESS);
+}
+
+static void offsets_of_faults(void **state)
+{
+	faults_at(*state, 1,
+		  "kernel faults: illegal address: a store of 4 bytes at 0x10 (global), block (0,0,0), "
+		  "thread (0,0,0), offset 0x1230 of the machine code\n");
+	faults_at(*state, 2,
+		  "kernel faults: trap, block (0,0,0), thread (0,0,0), offset 0x4560 of `callee` in the machine "
+		  "code\n");
+	faults_at(*state, 3, ", offset 0x789a0 of `other` in the machine code\n");
+	faults_at(*state, 4, ", offset 0x7890 of `callee` in the machine code\n");
 }
 
 /* ---- the tenant's memory ---- */
@@ -469,19 +513,13 @@ static void end_of_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_CONTEXT(shared_variables),
-		IN_CONTEXT(two_modules),
-		IN_CONTEXT(libraries),
-		IN_CONTEXT(wrong_texts),
-		IN_CONTEXT(end_of_context),
-		IN_CONTEXT(refused_kernel),
-		IN_CONTEXT(no_memory),
-		IN_CONTEXT(metered_texts),
-		IN_CONTEXT(translator_asks),
-		IN_CONTEXT(calls_meanwhile),
-		IN_CONTEXT(same_kernel),
-		IN_CONTEXT(unloaded_meanwhile),
-		IN_CONTEXT(library_unloaded_meanwhile),
+		IN_CONTEXT(shared_variables),   IN_CONTEXT(two_modules),
+		IN_CONTEXT(libraries),          IN_CONTEXT(wrong_texts),
+		IN_CONTEXT(end_of_context),     IN_CONTEXT(refused_kernel),
+		IN_CONTEXT(no_memory),          IN_CONTEXT(metered_texts),
+		IN_CONTEXT(offsets_of_faults),  IN_CONTEXT(translator_asks),
+		IN_CONTEXT(calls_meanwhile),    IN_CONTEXT(same_kernel),
+		IN_CONTEXT(unloaded_meanwhile), IN_CONTEXT(library_unloaded_meanwhile),
 	};
 
 	start_device();

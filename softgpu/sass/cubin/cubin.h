@@ -46,6 +46,12 @@ struct sass_variable {
 	char *own_name;
 };
 
+/* A function whose code is behind that of others. */
+struct sass_part {
+	uint32_t place;
+	const char *name;
+};
+
 struct sass_function {
 	const char *name;
 	bool kernel, global;
@@ -68,6 +74,9 @@ struct sass_function {
 	uint32_t constant0_bytes;
 	uint32_t relocation_count;
 	struct sass_relocation *relocations; /* of the code, in order of offsets */
+	/* The functions of a kernel with its callees (whole.h), in order of their places; else none. */
+	uint32_t part_count;
+	const struct sass_part *parts;
 };
 
 struct sass_symbol;

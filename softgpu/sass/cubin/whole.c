@@ -72,16 +72,20 @@ static bool join(const struct search *s, const struct sass_function *kernel, str
 
 	w->code = sass_allocate(s->bytes, 1);
 	w->relocations = sass_allocate(s->relocations + 1u, sizeof(*w->relocations));
-	if (!w->code || !w->relocations)
+	w->parts = sass_allocate(s->count, sizeof(*w->parts));
+	if (!w->code || !w->relocations || !w->parts)
 		return false;
 	f->code = w->code;
 	f->bytes = s->bytes;
 	f->relocations = w->relocations;
 	f->relocation_count = 0;
+	f->parts = w->parts;
+	f->part_count = s->count;
 	for (uint32_t n = 0; n < s->count; n++) {
 		const struct sass_function *part = s->list[n];
 		uint32_t place = s->place[part - s->cubin->functions];
 
+		w->parts[n] = (struct sass_part){place, part->name};
 		memcpy(w->code + place, part->code, part->bytes);
 		if (part->registers > f->registers)
 			f->registers = part->registers;
@@ -139,6 +143,8 @@ void sass_whole_free(struct sass_whole *w)
 {
 	free(w->code);
 	free(w->relocations);
+	free(w->parts);
 	w->code = NULL;
+	w->parts = NULL;
 	w->relocations = NULL;
 }

@@ -14,6 +14,7 @@ struct sass_whole {
 	struct sass_function function;
 	uint8_t *code; /* NULL: there are no callees */
 	struct sass_relocation *relocations;
+	struct sass_part *parts;
 };
 
 /* 0; -ENOTSUP: the functions cannot be one, and `error`, of `room` bytes, names why; -ENOMEM. */
