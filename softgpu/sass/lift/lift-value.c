@@ -218,7 +218,7 @@ struct value source_64(struct lift *l, const struct sass_operand *o)
 		return bank_64(l, o->bank, o->number);
 	if (o->reg == (uniform ? SASS_URZ : SASS_RZ))
 		return value_of("0");
-	if (p->known && holds(l, p))
+	if (p->known && joins_pairs() && holds(l, p))
 		return p->value;
 	low = register_name(l, uniform, o->reg);
 	high = register_name(l, uniform, o->reg + 1u);

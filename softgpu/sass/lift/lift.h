@@ -21,4 +21,7 @@
 int sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
 	      size_t room);
 
+/* For tests: false: no 64-bit value is made of a pair of registers. Before any other call. */
+void sass_lift_join(bool pairs);
+
 #endif

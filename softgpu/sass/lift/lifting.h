@@ -200,6 +200,7 @@ void close_lower_sum(struct lift *l, const struct sass_instr *i);
 bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sass_operand *shifted_high, bool sign,
 		     const struct sass_operand *high, unsigned int count);
 void forget_sums(struct lift *l);
+bool joins_pairs(void); /* as sass_lift_join() says */
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);
