@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # pairs.sh PTXAS ARCHITECTURE LIFT_SASS VCUDA RUN_RANDOM FILE [EVERY [FIRST]]: random kernels from machine code, with
-# pairs of registers as 64-bit values and without. Both have the results of FILE, bit for bit, which are a real GPU's.
+# pairs of registers as 64-bit values and without. Both have the same results, bit for bit, and all but those of mistakes
+# of ptxas have the results of FILE, which are a real GPU's.
 # pairs.sh --lift joined|split PTXAS ARCHITECTURE LIFT_SASS IN OUT: PTX to machine code, and that to PTX.
 if [ "$1" = --lift ]; then
 	how=$2 ptxas=$3 architecture=$4 lift=$5 in=$6 out=$7
