@@ -18,8 +18,8 @@ static struct value add(struct lift *l, struct value a, struct value b)
 }
 
 /*
- * The sum of sources. What is subtracted comes last, so that `sub` has it: the software GPU follows the addresses of
- * `sub`, and not those of `neg`.
+ * The sum of sources. Negated ones come last, as operands of `sub`: the software GPU follows addresses through `sub`,
+ * and not through `neg`.
  */
 static struct value sum_of(struct lift *l, struct value sum, const struct sass_operand *const *o, unsigned int count)
 {

@@ -213,6 +213,7 @@ bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sa
 		return false;
 	unpack(l, sum, &low, &upper);
 	write_32(l, i->d, upper);
+	keep_pair(l, uniform, s->d, sum);
 	l->pairs[uniform][s->d] = (struct pair){.value = sum, .known = true};
 	return true;
 }

@@ -201,12 +201,22 @@ static void declare_webs(const struct lift *l, struct sass_text *out, const char
 			sass_text_add(out, "\t.reg %s%u_<%u>;\n", kind, n - first, webs_count(l->webs, n));
 }
 
+static void declare_pairs(const struct lift *l, struct sass_text *out, const char *kind, unsigned int first,
+			  unsigned int end)
+{
+	for (unsigned int n = first; n + 1 < end; n++)
+		if (webs_has_pairs(l->webs, n))
+			sass_text_add(out, "\t.reg %s%u_<%u>;\n", kind, n - first, webs_count(l->webs, n));
+}
+
 static void declare_registers(const struct lift *l, struct sass_text *out)
 {
 	static const char *const kinds[] = {".b32 %t", ".b64 %d", ".pred %q", ".b16 %h"};
 
 	declare_webs(l, out, ".b32 %r", WEB_GENERAL, WEB_UNIFORM);
 	declare_webs(l, out, ".b32 %u", WEB_UNIFORM, WEB_PREDICATE);
+	declare_pairs(l, out, ".b64 %w", WEB_GENERAL, WEB_UNIFORM);
+	declare_pairs(l, out, ".b64 %uw", WEB_UNIFORM, WEB_PREDICATE);
 	declare_webs(l, out, ".pred %p", WEB_PREDICATE, WEB_UNIFORM_PREDICATE);
 	declare_webs(l, out, ".pred %up", WEB_UNIFORM_PREDICATE, WEB_REGISTERS);
 	for (unsigned int n = 0; n < 4; n++)

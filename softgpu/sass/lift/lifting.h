@@ -127,6 +127,7 @@ struct value source_integer(struct lift *l, const struct sass_operand *o);
 struct value source_f32(struct lift *l, const struct sass_operand *o);
 struct value source_f64(struct lift *l, const struct sass_operand *o);
 struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
+void keep_pair(struct lift *l, bool uniform, unsigned int first, struct value v);
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);

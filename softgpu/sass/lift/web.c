@@ -16,7 +16,10 @@
 struct access {
 	uint16_t reg;
 	bool write, partial;
-	uint32_t node; /* and at last the number of the web */
+	bool paired;      /* a read of this register and the next one */
+	bool torn;        /* the same, where one half of a pair may be written, and the other one is not yet */
+	uint32_t node;    /* and at last the number of the web */
+	uint32_t partner; /* the write of a pair's other half, from 1; 0: there is none */
 };
 
 struct jump {
@@ -41,6 +44,16 @@ struct webs {
 	uint32_t *parent, node_count;
 	uint32_t *block; /* by point: the first node of its block */
 	uint32_t counts[WEB_REGISTERS];
+	uint32_t last_read[WEB_REGISTERS],
+		last_write[WEB_REGISTERS]; /* accesses, from 1; once the webs are made, webs */
+	uint32_t first[WEB_REGISTERS];     /* the place of a register's webs in the list of pairs */
+	struct pair_web *pairs;
+};
+
+/* A web as a half of pairs. */
+struct pair_web {
+	uint32_t other; /* the web of the other half, from 1; 0: none */
+	bool is_low, is_read, is_mixed;
 };
 
 struct webs *webs_create(void)
@@ -58,6 +71,7 @@ void webs_free(struct webs *w)
 	free(w->live);
 	free(w->parent);
 	free(w->block);
+	free(w->pairs);
 	free(w);
 }
 
@@ -122,6 +136,7 @@ static uint32_t note(struct webs *w, unsigned int reg, bool write, bool partial)
 
 		if (w->next < w->access_count && a->reg == reg && a->write == write) {
 			w->next++;
+			(write ? w->last_write : w->last_read)[reg] = a->node;
 			return a->node;
 		}
 		w->failed = true;
@@ -131,6 +146,7 @@ static uint32_t note(struct webs *w, unsigned int reg, bool write, bool partial)
 	if (!w->failed)
 		w->accesses[w->access_count++] =
 			(struct access){.reg = (uint16_t)reg, .write = write, .partial = partial};
+	(write ? w->last_write : w->last_read)[reg] = w->access_count;
 	return 0;
 }
 
@@ -351,13 +367,101 @@ static bool number(struct webs *w)
 	return true;
 }
 
+/* ---- pairs ---- */
+
+static void note_write(struct webs *w, const struct access *a)
+{
+	const struct access *b = a->partner ? &w->accesses[a->partner - 1] : NULL;
+	struct pair_web *web = &w->pairs[w->first[a->reg] + a->node];
+	bool is_low = b && b->reg == a->reg + 1;
+
+	if (!b || a->partial || (web->other && (web->other != b->node + 1 || web->is_low != is_low)))
+		web->is_mixed = true;
+	if (!b)
+		return;
+	web->other = b->node + 1;
+	web->is_low = is_low;
+}
+
+static bool find_pairs(struct webs *w)
+{
+	uint32_t count = 0;
+
+	for (unsigned int reg = 0; reg < WEB_REGISTERS; reg++) {
+		w->first[reg] = count;
+		count += w->counts[reg];
+	}
+	w->pairs = allocate(w, count + WEB_REGISTERS, sizeof(*w->pairs));
+	for (uint32_t n = 0; n < w->access_count && w->pairs; n++) {
+		const struct access *a = &w->accesses[n];
+
+		if (a->write) {
+			note_write(w, a);
+		} else if (a->paired) {
+			w->pairs[w->first[a->reg] + a->node].is_read = true;
+			w->pairs[w->first[a->reg] + a->node].is_mixed |= a->torn;
+		}
+	}
+	return w->pairs;
+}
+
 bool webs_make(struct webs *w)
 {
 	if (w->failed || !resolve(w) || !find_live(w) || !make_nodes(w))
 		return false;
 	walk(w);
-	w->made = number(w);
+	w->made = number(w) && find_pairs(w);
 	return w->made;
+}
+
+static bool is_pair(const struct webs *w, unsigned int reg, uint32_t low, uint32_t high)
+{
+	const struct pair_web *a = &w->pairs[w->first[reg] + low], *b = &w->pairs[w->first[reg + 1] + high];
+
+	return low < w->counts[reg] && high < w->counts[reg + 1] && a->is_low && a->is_read && !a->is_mixed &&
+	       !b->is_mixed && a->other == high + 1 && b->other == low + 1;
+}
+
+bool webs_write_pair(struct webs *w, unsigned int reg, uint32_t *number)
+{
+	uint32_t low = w->last_write[reg], high = w->last_write[reg + 1];
+
+	*number = low;
+	if (w->made)
+		return is_pair(w, reg, low, high);
+	if (!w->failed && low && high) {
+		w->accesses[low - 1].partner = high;
+		w->accesses[high - 1].partner = low;
+	}
+	return false;
+}
+
+bool webs_read_pair(struct webs *w, unsigned int reg, uint32_t *number)
+{
+	uint32_t low = w->last_read[reg], high = w->last_read[reg + 1];
+
+	*number = low;
+	if (w->made)
+		return is_pair(w, reg, low, high);
+	if (!w->failed && low) {
+		uint32_t write = w->last_write[reg];
+
+		w->accesses[low - 1].paired = true;
+		w->accesses[low - 1].torn = write && !w->accesses[write - 1].partner;
+	}
+	return false;
+}
+
+bool webs_has_pairs(const struct webs *w, unsigned int reg)
+{
+	bool found = false;
+
+	for (uint32_t n = 0; n < w->counts[reg] && !found; n++) {
+		const struct pair_web *a = &w->pairs[w->first[reg] + n];
+
+		found = a->is_low && a->other && is_pair(w, reg, n, a->other - 1);
+	}
+	return found;
 }
 
 bool webs_no_memory(const struct webs *w)
