@@ -41,6 +41,7 @@ int cli_run(const struct cli_paths *paths, int argc, char **argv);
 int cli_bench(const struct cli_paths *paths, int argc, char **argv);
 int cli_cache(const struct cli_paths *paths, int argc, char **argv);
 int cli_cdi(const struct cli_paths *paths, int argc, char **argv);
+int cli_ptx(const struct cli_paths *paths, int argc, char **argv);
 int cli_smi(const struct cli_paths *paths, int argc, char **argv);
 int cli_top(const struct cli_paths *paths, int argc, char **argv);
 int cli_metrics(int argc, char **argv);

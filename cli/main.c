@@ -52,6 +52,8 @@ static int help(void)
 	     "        times programs natively and on virtio-cuda, side by side; draws what was saved\n"
 	     "  profile summary FILE\n"
 	     "        tables of kernels, copies and calls that `run --profile FILE` has recorded\n"
+	     "  ptx FILE [KERNEL]\n"
+	     "        prints the PTX that the software GPU makes of a cubin's machine code\n"
 	     "  smi [-L | -q | --query-gpu=FIELD,... --format=csv] [-l SECONDS]\n"
 	     "        shows devices, their memory and the processes that compute, as nvidia-smi does\n"
 	     "  cache info, cache build PROGRAM [ARGUMENT...], cache export FILE, cache import FILE\n"
@@ -90,6 +92,8 @@ int main(int argc, char **argv)
 		return cli_bench(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "profile"))
 		return cli_profile(argc - 1, argv + 1);
+	if (!strcmp(command, "ptx"))
+		return cli_ptx(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "smi"))
 		return cli_smi(&paths, argc - 1, argv + 1);
 	if (!strcmp(command, "top"))

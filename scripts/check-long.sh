@@ -7,7 +7,8 @@
 # Parts: bare-RELEASE-root, bare-RELEASE-user (`make demo` in a minimal system), bare-RELEASE-check (`make check` in it), where RELEASE is
 # bookworm or trixie; packages-RELEASE (the Debian packages are built in a minimal system, installed in another one, upgraded and
 # purged, also beside systemd); old-glibc (the guest's part in a minimal Debian 11); loaded (`make check` beside four endless loops, which start when all is built); ends (programs that end beside threads that print, 5,000 times,
-# beside three endless loops); random (all recorded random kernels); fuzz or fuzz:MINUTES (libFuzzer runs
+# beside three endless loops); random (all recorded random kernels); pairs or pairs:N (the same
+# from machine code, with pairs of registers as 64-bit values and without; one in N); fuzz or fuzz:MINUTES (libFuzzer runs
 # each fuzzer for so many minutes, 15 unless told, and worker and ptx for twice as long); faults (ten times those of `make check`: 1,000
 # starts, 10,000 hostile connections, a worker killed in each command, ten reboots and ends of QEMU); vms (four VMs with
 # four programs each); slow (the tests of the suite of that name, also under the address sanitizer); pauses (programs are paused 200 times, and release their memory 200 times; 200 events beside VMs that share memory); kasan (the guest's driver in User-Mode Linux under the kernel's sanitizers, 15 minutes to build);
@@ -20,7 +21,7 @@ BUILD_ASAN=$(realpath -m "${BUILD_ASAN:-build-asan}")
 BUILD_FUZZ=$(realpath -m "${BUILD_FUZZ:-build-fuzz}")
 COMMIT=$(git describe --always --dirty)
 RESULTS=test/long-results.txt
-PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages-bookworm packages-trixie old-glibc loaded ends random fuzz faults vms pauses slow kasan mutants cupti"
+PARTS="bare-bookworm-root bare-bookworm-user bare-trixie-root bare-trixie-user bare-bookworm-check bare-trixie-check packages-bookworm packages-trixie old-glibc loaded ends random pairs fuzz faults vms pauses slow kasan mutants cupti"
 
 # beside N COMMAND...: runs the command beside N endless loops.
 beside() {
@@ -73,6 +74,12 @@ slow() {
 	done
 }
 
+# pairs EVERY
+pairs() {
+	build && softgpu/test/pairs.sh "$(command -v ptxas || echo /usr/local/cuda/bin/ptxas)" 80 "$BUILD/softgpu/test/lift-sass" \
+		"$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" test/ptx/random.expect "$1"
+}
+
 # 4,000 random mutants; the seed is printed
 mutants() {
 	build && python3 test/ptx/mutate.py --count 4000 --seed "$RANDOM" "$BUILD/test/ptx/check-load"
@@ -91,6 +98,8 @@ part() {
 	old-glibc) build && scripts/try-old-glibc.sh "$BUILD" ;;
 	loaded) CHECK_SUITES=none make check BUILD="$BUILD" && beside 4 make check BUILD="$BUILD" ;;
 	ends) build && VCUDA_TEST_RUNS=5000 beside 3 python3 test/local/local.py "$BUILD" awkward_ends ;;
+	pairs) pairs 1 ;;
+	pairs:*) pairs "${1#pairs:}" ;;
 	random) build && test/ptx/run.sh "$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" --check test/ptx/random.expect ;;
 	fuzz) fuzz 15 ;;
 	fuzz:*) fuzz "${1#fuzz:}" ;;
@@ -137,7 +146,7 @@ for name in "$@"; do
 	else
 		result=failed failed=$((failed + 1))
 	fi
-	note "${name%%:*}" "$result" $((SECONDS - begun))
+	note "$name" "$result" $((SECONDS - begun))
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "device/device.h"
 #include "device/memory.h"
+#include "module/lifted.h"
 
 #define TEXT_BYTES 300
 
@@ -139,16 +140,32 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 	}
 }
 
-/* `before`: what the line begins with; `behind`: what it ends with. */
-static void write_line(const char *before, const char *kernel, const char *text, const struct ptx_fault *f,
-		       const char *behind)
+/* The place in the code, if it is known: by the machine code that the PTX was made of, or by the PTX. */
+static void describe_line(const struct CUfunc_st *function, const struct ptx_fault *f, char *text, size_t size)
 {
-	char line[32] = "";
+	const struct softgpu_code_map *map = softgpu_lifted_map(function->lifted);
+	const char *callee;
+	uint32_t offset;
 
-	if (f->line)
-		snprintf(line, sizeof(line), ", line %u of the PTX", f->line);
-	vcuda_log("%skernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s%s", before, kernel, text, f->block[0],
-		  f->block[1], f->block[2], f->thread[0], f->thread[1], f->thread[2], line, behind);
+	*text = 0;
+	if (!f->line)
+		return;
+	if (!map)
+		snprintf(text, size, ", line %u of the PTX", f->line);
+	else if (softgpu_code_map_find(map, f->line, &offset, &callee))
+		snprintf(text, size, ", offset 0x%x of %s%s%s", offset, callee ? "`" : "the machine code",
+			 callee ? callee : "", callee ? "` in the machine code" : "");
+}
+
+/* `before`: what the line begins with; `behind`: what it ends with. */
+static void write_line(const char *before, const struct CUfunc_st *function, const char *text,
+		       const struct ptx_fault *f, const char *behind)
+{
+	char line[160];
+
+	describe_line(function, f, line, sizeof(line));
+	vcuda_log("%skernel %s: %s, block (%u,%u,%u), thread (%u,%u,%u)%s%s", before, function->info->name, text,
+		  f->block[0], f->block[1], f->block[2], f->thread[0], f->thread[1], f->thread[2], line, behind);
 }
 
 static const char *check_word(void)
@@ -156,29 +173,29 @@ static const char *check_word(void)
 	return softgpu_device()->bounds == SOFTGPU_BOUNDS_CHECK ? "check: " : "";
 }
 
-void softgpu_fault_report(const char *kernel, const struct ptx_fault *f)
+void softgpu_fault_report(const struct CUfunc_st *function, const struct ptx_fault *f)
 {
 	char text[TEXT_BYTES];
 
 	describe_fault(f, text, sizeof(text));
-	write_line(check_word(), kernel, text, f, "");
+	write_line(check_word(), function, text, f, "");
 }
 
-static void warn(const char *kernel, const struct ptx_fault *f)
+static void warn(const struct CUfunc_st *function, const struct ptx_fault *f)
 {
 	char text[TEXT_BYTES];
 
 	if (warnings++ >= MOST_WARNINGS)
 		return;
 	describe_access(f, "", text, sizeof(text));
-	write_line("warning: ", kernel, text, f,
+	write_line("warning: ", function, text, f,
 		   "; it passes, as on a GPU, and so do others of this kernel (`vcuda run --check` names all)");
 }
 
-static void note_check(const char *kernel, const struct ptx_fault *f)
+static void note_check(const struct CUfunc_st *function, const struct ptx_fault *f)
 {
 	if (checks++ < MOST_CHECKS)
-		softgpu_fault_report(kernel, f);
+		softgpu_fault_report(function, f);
 	else if (checks == MOST_CHECKS + 1)
 		vcuda_log("check: there are more than these %u; no more are named", MOST_CHECKS);
 }
@@ -197,28 +214,29 @@ static bool passes(const struct CUctx_st *context, const struct ptx_fault *f)
 	return true;
 }
 
-bool softgpu_fault_is_known(const bool *warned, uint64_t view, uint64_t address, uint64_t bytes, bool write)
+bool softgpu_fault_is_known(const struct CUfunc_st *function, uint64_t view, uint64_t address, uint64_t bytes,
+			    bool write)
 {
 	unsigned int n = address / PAGE % KNOWN;
 
-	return __atomic_load_n(warned, __ATOMIC_RELAXED) && known[n].version == softgpu_memory_version() &&
+	return __atomic_load_n(&function->warned, __ATOMIC_RELAXED) && known[n].version == softgpu_memory_version() &&
 	       known[n].view == view && (known[n].write || !write) && address >= known[n].span.start &&
 	       address < known[n].span.end && bytes <= known[n].span.end - address;
 }
 
-enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, const char *kernel, const struct ptx_fault *f,
-				   bool *warned)
+enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, struct CUfunc_st *function,
+				   const struct ptx_fault *f)
 {
 	enum ptx_stray verdict = PTX_STRAY_FAULTS;
 
 	softgpu_lock();
 	if (softgpu_device()->bounds == SOFTGPU_BOUNDS_CHECK) {
-		note_check(kernel, f);
+		note_check(function, f);
 		verdict = PTX_STRAY_IS_DROPPED;
 	} else if (passes(context, f)) {
-		if (!*warned)
-			warn(kernel, f);
-		__atomic_store_n(warned, true, __ATOMIC_RELAXED);
+		if (!function->warned)
+			warn(function, f);
+		__atomic_store_n(&function->warned, true, __ATOMIC_RELAXED);
 		verdict = PTX_STRAY_PASSES;
 	}
 	softgpu_unlock();

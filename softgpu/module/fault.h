@@ -4,25 +4,26 @@
 #define VCUDA_CPU_FAULT_H
 
 #include "device/context.h"
-#include "kernel.h"
+#include "module/module.h"
 
 CUresult softgpu_fault_result(enum ptx_fault_kind kind);
 
 /* Logs a fault that has ended a kernel. With the lock held. */
-void softgpu_fault_report(const char *kernel, const struct ptx_fault *fault);
+void softgpu_fault_report(const struct CUfunc_st *function, const struct ptx_fault *fault);
 
 /*
  * Whether an access of global memory that the kernel's map does not allow passes as one of the calling thread's did
- * before, in a context of the same softgpu_context_view(). False: softgpu_fault_judge() has to be asked. `*warned` is
- * the kernel's. Without the lock, which it does not take.
+ * before, in a context of the same softgpu_context_view(). False: softgpu_fault_judge() has to be asked. Without the
+ * lock, which it does not take.
  */
-bool softgpu_fault_is_known(const bool *warned, uint64_t view, uint64_t address, uint64_t bytes, bool write);
+bool softgpu_fault_is_known(const struct CUfunc_st *function, uint64_t view, uint64_t address, uint64_t bytes,
+			    bool write);
 
 /*
- * Decides by VCUDA_CPU_BOUNDS what follows from an access that is not allowed. `*warned` is the kernel's: the first one
- * that passes is logged. Without the lock; any thread.
+ * Decides by VCUDA_CPU_BOUNDS what follows from an access that is not allowed. The first one of the function that
+ * passes is logged. Without the lock; any thread.
  */
-enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, const char *kernel, const struct ptx_fault *fault,
-				   bool *warned);
+enum ptx_stray softgpu_fault_judge(const struct CUctx_st *context, struct CUfunc_st *function,
+				   const struct ptx_fault *fault);
 
 #endif

@@ -22,59 +22,102 @@ static unsigned int count_registers(const struct CUmod_st *m, const struct ptx_k
  * A kernel of machine code is translated now. Where that fails, the function has the kernel of the outline, whose launch
  * fails.
  */
-static CUresult find_code(struct CUfunc_st *f, const char *name)
+static CUresult find_code(struct CUfunc_st *f)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	f->kernel = f->named;
 	if (f->module->program.code)
-		result = softgpu_lifted_make(f->module, name, &f->lifted, &f->kernel);
+		result = softgpu_lifted_make(f->module, ptx_kernel_info(f->named)->name, &f->lifted, &f->kernel,
+					     &f->refusal);
 	if (!f->kernel)
 		f->kernel = f->named;
 	f->info = ptx_kernel_info(f->kernel);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_SUCCESS;
 }
 
-static CUresult discard(struct CUfunc_st *f, CUresult result)
+/* Whether a module is as it was before the lock was dropped. */
+static CUresult module_state(const struct CUmod_st *m)
 {
-	softgpu_lifted_free(f->module->context, f->lifted);
+	return softgpu_registry_has(m, SOFTGPU_MODULE) ? softgpu_context_state(m->context) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The function is complete but for its handle. */
+static void set_limits(struct CUfunc_st *f)
+{
+	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
+				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
+				 : 0;
+	f->registers = count_registers(f->module, f->info);
+	f->carveout = -1;
+}
+
+/* May drop the lock. The caller has a reference to the module. */
+static CUresult make(struct CUmod_st *m, struct ptx_kernel *named, struct CUfunc_st **function)
+{
+	struct CUfunc_st *f = calloc(1, sizeof(*f));
+	CUresult result;
+
+	if (!f)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*f = (struct CUfunc_st){.module = m, .named = named, .in_making = true};
+	vcuda_list_add(&f->node, &m->functions);
+	result = find_code(f);
+	f->in_making = false;
+	if (result == CUDA_SUCCESS)
+		result = module_state(m);
+	if (result == CUDA_SUCCESS && !softgpu_registry_add(f, SOFTGPU_FUNCTION))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS) {
+		set_limits(f);
+		*function = f;
+		return CUDA_SUCCESS;
+	}
+	vcuda_list_remove(&f->node);
+	softgpu_lifted_free(m->context, f->lifted);
+	free(f->refusal);
 	free(f);
+	return result;
+}
+
+static struct CUfunc_st *find_made(const struct CUmod_st *m, const struct ptx_kernel *named)
+{
+	vcuda_list_for_each (node, &m->functions) {
+		struct CUfunc_st *f = container_of(node, struct CUfunc_st, node);
+
+		if (f->named == named)
+			return f;
+	}
+	return NULL;
+}
+
+/* Makes the function, or waits until another thread has made it. */
+static CUresult await(struct CUmod_st *m, struct ptx_kernel *named, struct CUfunc_st **function)
+{
+	struct CUfunc_st *f;
+	CUresult result;
+
+	m->refs++;
+	while ((f = find_made(m, named)) && f->in_making)
+		softgpu_wait_any();
+	result = f ? module_state(m) : make(m, named, &f);
+	softgpu_module_put(m);
+	if (result == CUDA_SUCCESS)
+		*function = f;
 	return result;
 }
 
 CUresult softgpu_module_function(struct CUmod_st *m, const char *name, struct CUfunc_st **function)
 {
-	CUresult result;
-	struct ptx_kernel *kernel = softgpu_program_kernel(&m->program, name);
+	struct ptx_kernel *named = softgpu_program_kernel(&m->program, name);
 	struct CUfunc_st *f;
 
 	if (!m->complete)
 		return CUDA_ERROR_NOT_READY;
-	if (!kernel)
+	if (!named)
 		return CUDA_ERROR_NOT_FOUND;
-	vcuda_list_for_each (node, &m->functions) {
-		f = container_of(node, struct CUfunc_st, node);
-		if (f->named == kernel) {
-			*function = f;
-			return CUDA_SUCCESS;
-		}
-	}
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	f->module = m;
-	f->named = kernel;
-	result = find_code(f, name);
-	if (result != CUDA_SUCCESS)
-		return discard(f, result);
-	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
-				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
-				 : 0;
-	f->registers = count_registers(m, f->info);
-	f->carveout = -1;
-	if (!softgpu_registry_add(f, SOFTGPU_FUNCTION))
-		return discard(f, CUDA_ERROR_OUT_OF_MEMORY);
-	vcuda_list_add(&f->node, &m->functions);
+	f = find_made(m, named);
+	if (!f || f->in_making)
+		return await(m, named, function);
 	*function = f;
 	return CUDA_SUCCESS;
 }

@@ -31,10 +31,9 @@ struct launch {
 	uint64_t view;           /* softgpu_context_view() at that time */
 	struct softgpu_texture_map *textures;
 	struct CUmod_st *module;
-	uint64_t reserved; /* of the memory of blocks, for all blocks of a cooperative launch */
-	const char *name;
-	bool *warned;          /* of the function, which the module has */
-	unsigned char *params; /* in room[] */
+	uint64_t reserved;          /* of the memory of blocks, for all blocks of a cooperative launch */
+	struct CUfunc_st *function; /* which the module has */
+	unsigned char *params;      /* in room[] */
 	unsigned char room[];
 };
 
@@ -76,7 +75,7 @@ static void launch_run(struct softgpu_op *op, uint64_t unit, uint64_t count)
 		softgpu_lock();
 		/* Blocks that were cancelled after a fault have nothing to add to it. */
 		if (softgpu_context_fail(context, softgpu_fault_result(fault.kind)) || softgpu_timer_expired(&l->timer))
-			softgpu_fault_report(l->name, &fault);
+			softgpu_fault_report(l->function, &fault);
 		softgpu_unlock();
 	}
 	softgpu_op_abandon(op);
@@ -126,14 +125,14 @@ static enum ptx_stray stray(void *device, const struct ptx_fault *fault)
 {
 	const struct launch *l = device;
 
-	return softgpu_fault_judge(l->op.stream->context, l->name, fault, l->warned);
+	return softgpu_fault_judge(l->op.stream->context, l->function, fault);
 }
 
 static bool is_known_stray(void *device, uint64_t address, uint64_t bytes, bool write)
 {
 	const struct launch *l = device;
 
-	return softgpu_fault_is_known(l->warned, l->view, address, bytes, write);
+	return softgpu_fault_is_known(l->function, l->view, address, bytes, write);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
@@ -208,6 +207,10 @@ static CUresult compile(struct CUfunc_st *f, const uint32_t block[3], const stru
 	struct ptx_error error = {0};
 	enum ptx_status status;
 
+	if (f->refusal) {
+		vcuda_log("cannot compile kernel %s: the instruction `%s` is not supported", f->info->name, f->refusal);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	f->module->refs++;
 	if (f->prepared && !memcmp(f->prepared_block, block, sizeof(f->prepared_block))) {
 		*binary = f->prepared;
@@ -319,13 +322,12 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->op.chunk = chunk(l->op.units);
 	l->op.most = MOST_BLOCKS;
 	l->module = f->module;
-	l->name = f->info->name;
 	memcpy(l->ptx.grid, s->grid, sizeof(s->grid));
 	memcpy(l->ptx.block, s->block, sizeof(s->block));
 	l->ptx.dynamic_shared = s->dynamic_shared;
 	l->params = l->room + (-(uintptr_t)l->room & (PARAM_ALIGN - 1));
 	l->ptx.params = l->params;
-	l->warned = &f->warned;
+	l->function = f;
 	l->ptx.device = l;
 	l->ptx.print = print;
 	l->ptx.stray = stray;
@@ -368,8 +370,9 @@ static CUresult check_memory(const struct launch *l, bool cooperative)
 
 	if (each > most) {
 		if (!told)
-			vcuda_log("kernel %s: a block needs %llu MiB, VCUDA_CPU_BLOCK_MEMORY is %llu MiB", l->name,
-				  (unsigned long long)(each >> 20), (unsigned long long)(most >> 20));
+			vcuda_log("kernel %s: a block needs %llu MiB, VCUDA_CPU_BLOCK_MEMORY is %llu MiB",
+				  l->function->info->name, (unsigned long long)(each >> 20),
+				  (unsigned long long)(most >> 20));
 		told = true;
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	}

@@ -266,6 +266,9 @@ CUresult softgpu_kernel_function(struct CUkern_st *k, struct CUctx_st *context, 
 		result = softgpu_module_function(module, k->name, function);
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* Another thread may have begun to unload the library meanwhile. */
+	if (!softgpu_registry_has(k, SOFTGPU_KERNEL) || k->library != module->library)
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (k->max_dynamic >= 0)
 		(*function)->max_dynamic = k->max_dynamic;
 	if (k->carveout >= -1)

@@ -10,6 +10,8 @@
 
 struct softgpu_lifted {
 	struct ptx_module *ptx;
+	struct softgpu_code_map *map;
+	uint64_t bytes; /* of its text and the map */
 	/* Variables that this kernel alone has, which are behind those of the program's module. */
 	uint64_t *own;
 	size_t own_count;
@@ -73,22 +75,17 @@ static CUresult initialise_own(struct softgpu_lifted *l, size_t shared)
 	return CUDA_SUCCESS;
 }
 
-static CUresult parse(struct CUmod_st *m, const char *name, struct softgpu_lifted *l)
+static CUresult parse(const char *name, const char *text, size_t length, struct softgpu_lifted *l)
 {
 	struct ptx_error error = {0};
 	enum ptx_status status;
-	char what[256], *text;
-	size_t length;
-	CUresult result = softgpu_machine_code_kernel(m->program.code, name, &text, &length);
+	char what[256];
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!softgpu_program_count(&m->program, length)) {
-		free(text);
+	l->map = softgpu_code_map_make(text, length);
+	if (!l->map || !softgpu_text_count(length + softgpu_code_map_bytes(l->map)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	l->bytes = length + softgpu_code_map_bytes(l->map);
 	status = ptx_module_create(text, length, &l->ptx, &error);
-	free(text);
 	if (status == PTX_OK) {
 		ptx_module_expect(l->ptx);
 		return CUDA_SUCCESS;
@@ -97,32 +94,62 @@ static CUresult parse(struct CUmod_st *m, const char *name, struct softgpu_lifte
 	return softgpu_compile_error(status, what, &error);
 }
 
+/* Without the lock: both take long. */
+static CUresult translate(const struct softgpu_machine_code *code, const char *name, struct softgpu_lifted *l,
+			  char **refusal)
+{
+	char *text;
+	size_t length;
+	CUresult result = softgpu_machine_code_kernel(code, name, &text, &length, refusal);
+
+	if (result != CUDA_SUCCESS || !text)
+		return result;
+	result = parse(name, text, length, l);
+	free(text);
+	return result;
+}
+
+static CUresult place_in(struct CUmod_st *m, struct softgpu_lifted *l)
+{
+	size_t shared;
+	CUresult result = share_variables(m, l, &shared);
+
+	if (result == CUDA_SUCCESS)
+		result = place_own(m->context, l, shared);
+	return result == CUDA_SUCCESS ? initialise_own(l, shared) : result;
+}
+
 CUresult softgpu_lifted_make(struct CUmod_st *m, const char *name, struct softgpu_lifted **lifted,
-			     struct ptx_kernel **kernel)
+			     struct ptx_kernel **kernel, char **refusal)
 {
 	struct softgpu_lifted *l = calloc(1, sizeof(*l));
 	CUresult result;
-	size_t shared;
 
+	*lifted = NULL;
+	*kernel = NULL;
 	if (!l)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = parse(m, name, l);
-	if (result == CUDA_SUCCESS)
-		result = share_variables(m, l, &shared);
-	if (result == CUDA_SUCCESS)
-		result = place_own(m->context, l, shared);
-	if (result == CUDA_SUCCESS)
-		result = initialise_own(l, shared);
-	*kernel = result == CUDA_SUCCESS ? ptx_module_find_kernel(l->ptx, name) : NULL;
-	if (result == CUDA_SUCCESS && !*kernel) {
+	softgpu_unlock();
+	result = translate(m->program.code, name, l, refusal);
+	softgpu_lock();
+	if (result == CUDA_SUCCESS && l->ptx)
+		result = place_in(m, l);
+	if (result == CUDA_SUCCESS && l->ptx)
+		*kernel = ptx_module_find_kernel(l->ptx, name);
+	if (result == CUDA_SUCCESS && l->ptx && !*kernel) {
 		vcuda_log("there is no kernel %s in its translation", name);
 		result = CUDA_ERROR_NOT_FOUND;
 	}
-	if (result == CUDA_SUCCESS)
+	if (*kernel)
 		*lifted = l;
 	else
 		softgpu_lifted_free(m->context, l);
 	return result;
+}
+
+const struct softgpu_code_map *softgpu_lifted_map(const struct softgpu_lifted *l)
+{
+	return l ? l->map : NULL;
 }
 
 void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *l)
@@ -134,5 +161,7 @@ void softgpu_lifted_free(struct CUctx_st *context, struct softgpu_lifted *l)
 			softgpu_memory_drop(context, l->own[i]);
 	free(l->own);
 	ptx_module_destroy(l->ptx);
+	softgpu_code_map_free(l->map);
+	softgpu_text_uncount(l->bytes);
 	free(l);
 }

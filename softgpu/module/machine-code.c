@@ -16,6 +16,7 @@
 #include "architecture.h"
 #include "common/log.h"
 #include "device/device.h"
+#include "device/memory.h"
 #include "sass/sass.h"
 
 #define MACHINE 190 /* EM_CUDA */
@@ -59,8 +60,12 @@ static void open_once(void)
 {
 	void *library = open_library();
 
-	if (library)
+	vcuda_sass_ask_function *ask = library ? (vcuda_sass_ask_function *)dlsym(library, VCUDA_SASS_ASK) : NULL;
+
+	if (ask)
 		translate = (vcuda_sass_to_ptx_function *)dlsym(library, VCUDA_SASS_FUNCTION);
+	if (translate)
+		ask(softgpu_host_room);
 	is_missing = !translate;
 	if (is_missing)
 		vcuda_log("the program's machine code is not translated: " VCUDA_SASS_LIBRARY " is not installed "
@@ -129,13 +134,19 @@ struct softgpu_machine_code {
 	size_t bytes;
 };
 
-static CUresult text_of(const struct softgpu_machine_code *code, const char *kernel, char **text, size_t *length)
+static CUresult text_of(const struct softgpu_machine_code *code, const char *kernel, char **text, size_t *length,
+			char **refusal)
 {
 	char error[300] = "";
 	int result = translate(code->cubin, code->bytes, kernel, text, length, error, sizeof(error));
 
 	if (!result)
 		return CUDA_SUCCESS;
+	if (result == -ENOSYS && refusal) {
+		*text = NULL;
+		*refusal = strdup(error);
+		return *refusal ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	vcuda_log("the program's machine code cannot be translated: %s", error);
 	switch (result) {
 	case -ENOMEM:
@@ -158,7 +169,7 @@ CUresult softgpu_machine_code_open(void *cubin, size_t bytes, struct softgpu_mac
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*c = (struct softgpu_machine_code){.refs = 1, .cubin = cubin, .bytes = bytes};
-	result = text_of(c, VCUDA_SASS_OUTLINE, outline, length);
+	result = text_of(c, VCUDA_SASS_OUTLINE, outline, length, NULL);
 	if (result == CUDA_SUCCESS)
 		*code = c;
 	else
@@ -187,7 +198,8 @@ size_t softgpu_machine_code_size(const struct softgpu_machine_code *c)
 }
 
 CUresult softgpu_machine_code_kernel(const struct softgpu_machine_code *c, const char *name, char **text,
-				     size_t *length)
+				     size_t *length, char **refusal)
 {
-	return text_of(c, name, text, length);
+	*refusal = NULL;
+	return text_of(c, name, text, length, refusal);
 }

@@ -37,8 +37,11 @@ struct softgpu_machine_code *softgpu_machine_code_get(struct softgpu_machine_cod
 void softgpu_machine_code_put(struct softgpu_machine_code *code); /* NULL: nothing */
 size_t softgpu_machine_code_size(const struct softgpu_machine_code *code);
 
-/* The PTX of one kernel, which the caller frees, with all variables of the outline in the same order. */
+/*
+ * The PTX of one kernel, which the caller frees, with all variables of the outline in the same order. NULL: the kernel
+ * is refused for *refusal, such as "HGMMA at 0x120", which the caller frees.
+ */
 CUresult softgpu_machine_code_kernel(const struct softgpu_machine_code *code, const char *name, char **text,
-				     size_t *length);
+				     size_t *length, char **refusal);
 
 #endif

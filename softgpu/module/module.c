@@ -54,19 +54,24 @@ static uint64_t text_bytes(const struct softgpu_image *image)
 	return bytes + softgpu_machine_code_size(image->code);
 }
 
-bool softgpu_program_count(struct softgpu_program *program, uint64_t bytes)
+bool softgpu_text_count(uint64_t bytes)
 {
 	uint64_t most = softgpu_meter() ? softgpu_meter()->modules() : UINT64_MAX;
 	uint64_t before = atomic_fetch_add(&loaded_bytes, bytes);
 
-	program->bytes += bytes;
 	if (before <= most && bytes <= most - before)
 		return true;
+	softgpu_text_uncount(bytes);
 	vcuda_log_once("cannot load a module of %llu KiB: others have %llu KiB (raise vcudad's --max-module-bytes)",
 		       (unsigned long long)bytes >> 10, (unsigned long long)before >> 10);
 	if (softgpu_meter())
 		softgpu_meter()->module_refused();
 	return false;
+}
+
+void softgpu_text_uncount(uint64_t bytes)
+{
+	atomic_fetch_sub(&loaded_bytes, bytes);
 }
 
 CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program)
@@ -77,10 +82,11 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 	program->bytes = 0;
 	program->max_registers = image->max_registers;
 	program->code = softgpu_machine_code_get(image->code);
-	if (!softgpu_program_count(program, text_bytes(image))) {
+	if (!softgpu_text_count(text_bytes(image))) {
 		softgpu_program_free(program);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	program->bytes = text_bytes(image);
 	for (unsigned int i = 0; i < count; i++) {
 		struct ptx_error error = {0};
 		enum ptx_status status;
@@ -105,7 +111,7 @@ void softgpu_program_free(struct softgpu_program *program)
 	for (unsigned int i = 0; i < program->count; i++)
 		ptx_module_destroy(program->part[i]);
 	program->count = 0;
-	atomic_fetch_sub(&loaded_bytes, program->bytes);
+	softgpu_text_uncount(program->bytes);
 	program->bytes = 0;
 	softgpu_machine_code_put(program->code);
 	program->code = NULL;
@@ -367,6 +373,7 @@ void softgpu_module_unload(struct CUmod_st *m)
 
 		vcuda_list_remove(&f->node);
 		softgpu_lifted_free(context, f->lifted);
+		free(f->refusal);
 		free(f);
 	}
 	free(m);

@@ -24,8 +24,9 @@ struct softgpu_program {
 /* No lock needed. */
 CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu_program *program);
 void softgpu_program_free(struct softgpu_program *program);
-/* More text of the program. False: others have too much, and the log says so. The bytes count until the program ends. */
-bool softgpu_program_count(struct softgpu_program *program, uint64_t bytes);
+/* More text that a module keeps. False: others have too much, and the log says so. */
+bool softgpu_text_count(uint64_t bytes);
+void softgpu_text_uncount(uint64_t bytes);
 struct ptx_kernel *softgpu_program_kernel(const struct softgpu_program *program, const char *name);
 /*
  * Names of kernels from number `first` on, each with its NUL, as many as fit; and how many there are. With the lock held.
@@ -81,6 +82,8 @@ struct CUfunc_st {
 	struct ptx_kernel *named;   /* in the program */
 	struct ptx_kernel *kernel;  /* the same, or the one that was made from machine code */
 	struct softgpu_lifted *lifted; /* has that; NULL: there is none */
+	char *refusal; /* why the machine code cannot be translated, for the launch; NULL: it can */
+	bool in_making; /* a thread translates the machine code */
 	const struct ptx_kernel_info *info;
 	unsigned int registers;            /* of a thread, within all bounds */
 	int max_dynamic;                   /* bytes of dynamic shared memory that a launch may ask for */
@@ -90,10 +93,13 @@ struct CUfunc_st {
 	bool warned; /* an access beside an allocation was reported; with the lock */
 };
 
-/* The function of that name, made at the first call. */
+/*
+ * The function of that name, made at the first call. Drops the lock while machine code is translated. After a success
+ * the module and its context are there as before.
+ */
 CUresult softgpu_module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
 
-/* The function that a handle names in this context; a kernel of a library counts as its function there. */
+/* The function that a handle names in this context; a kernel of a library counts as its function there. As above. */
 CUresult softgpu_function_find(struct CUctx_st *context, CUfunction handle, struct CUfunc_st **function);
 
 /* The number of blocks of that many threads that run on a multiprocessor at once. */

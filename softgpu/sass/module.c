@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/module.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,53 +49,89 @@ static uint64_t blocks_of_cluster(const struct sass_function *f)
 	return blocks;
 }
 
-static bool lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, char *error,
-		 size_t room)
+static int lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, char *error,
+		size_t room)
 {
 	struct sass_whole whole;
-	bool good;
+	int result;
 
 	if (blocks_of_cluster(f) > 1) {
 		snprintf(error, room, "clusters of more than one block");
-		return false;
+		return -ENOTSUP;
 	}
-	if (!sass_whole_make(c, f, &whole, error, room))
-		return false;
-	good = sass_lift(c, &whole.function, text, error, room);
+	result = sass_whole_make(c, f, &whole, error, room);
+	if (result)
+		return result;
+	result = sass_lift(c, &whole.function, text, error, room);
 	sass_whole_free(&whole);
-	return good;
+	return result;
 }
 
-static void add_kernel(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, bool outline)
+/* The kernels of a text. */
+struct contents {
+	const struct sass_cubin *cubin;
+	const char *kernel; /* NULL: all */
+	bool outline;
+	char *error;
+	size_t room;
+};
+
+static int add_kernel(struct sass_text *text, const struct contents *of, const struct sass_function *f)
 {
 	char error[200] = "machine code that was not translated";
 	size_t before = text->length;
+	int result = of->outline ? -ENOTSUP : lift(text, of->cubin, f, error, sizeof(error));
 
-	if (!outline && lift(text, c, f, error, sizeof(error)))
-		return;
+	if (result != -ENOTSUP)
+		return result;
 	sass_text_cut(text, before);
+	if (of->kernel && !of->outline) {
+		snprintf(of->error, of->room, "%s", error);
+		return -ENOSYS;
+	}
 	sass_entry_add_refused(text, f, error);
+	return 0;
 }
 
-char *sass_module_text(const struct sass_cubin *c, const char *kernel, size_t *length, char *error, size_t room)
+static int add_kernels(struct sass_text *text, const struct contents *of)
 {
-	bool outline = kernel && !strcmp(kernel, VCUDA_SASS_OUTLINE), good;
-	struct sass_text text = {0};
+	const struct sass_cubin *c = of->cubin;
+	int result = 0;
 
-	sass_text_add(&text, ".version " VERSION "\n.target sm_%u\n.address_size 64\n", c->architecture);
-	declare_functions(&text, c);
-	good = sass_variables_add(&text, c, !kernel || outline, error, room);
-	for (uint32_t n = 0; n < c->function_count && good && !text.failed; n++)
+	for (uint32_t n = 0; n < c->function_count && !result && !text->failed; n++)
 		if (c->functions[n].kernel && sass_is_name(c->functions[n].name) &&
-		    (!kernel || outline || !strcmp(kernel, c->functions[n].name)))
-			add_kernel(&text, c, &c->functions[n], outline);
-	if (good && text.failed)
-		snprintf(error, room, "the text for the machine code needs more than %zu MiB, or there is no memory",
-			 SASS_TEXT_BYTES >> 20);
-	if (good && !text.failed) {
-		*length = text.length;
-		return text.data;
+		    (!of->kernel || of->outline || !strcmp(of->kernel, c->functions[n].name)))
+			result = add_kernel(text, of, &c->functions[n]);
+	return result;
+}
+
+static int add_all(struct sass_text *text, const struct contents *of)
+{
+	sass_text_add(text, ".version " VERSION "\n.target sm_%u\n.address_size 64\n", of->cubin->architecture);
+	declare_functions(text, of->cubin);
+	if (!sass_variables_add(text, of->cubin, !of->kernel || of->outline, of->error, of->room))
+		return -ENOTSUP;
+	return add_kernels(text, of);
+}
+
+int sass_module_text(const struct sass_cubin *c, const char *kernel, char **data, size_t *length, char *error,
+		     size_t room)
+{
+	const struct contents of = {c, kernel, kernel && !strcmp(kernel, VCUDA_SASS_OUTLINE), error, room};
+	struct sass_text text = {0};
+	int result = add_all(&text, &of);
+
+	if (!result && text.failed)
+		result = text.no_memory ? -ENOMEM : -ENOTSUP;
+	if (result == -ENOMEM)
+		snprintf(error, room, "there is no memory to translate the machine code");
+	else if (text.failed)
+		snprintf(error, room, "the text for the machine code needs more than %zu MiB", SASS_TEXT_BYTES >> 20);
+	if (result) {
+		free(text.data);
+		return result;
 	}
-	free(text.data);
-	return NULL;
+	*data = text.data;
+	*length = text.length;
+	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "sass/cubin/cubin.h"
+#include "sass/cubin/memory.h"
 #include "sass/module.h"
 
 /* A file that no linker has seen is complete if it needs nothing from others, as those of libraries. */
@@ -25,20 +26,23 @@ static int refuse(const struct sass_cubin *c, char *error, size_t room)
 	return -ENOTSUP;
 }
 
+__attribute__((visibility("default"))) void vcuda_sass_ask_for_memory(bool (*room)(uint64_t bytes))
+{
+	sass_ask_for_memory(room);
+}
+
 __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, const char *kernel,
 							     char **text, size_t *length, char *error, size_t room)
 {
-	struct sass_cubin *c = sass_cubin_open(cubin, bytes, error, room);
-	int result = 0;
+	struct sass_cubin *c;
+	int result = sass_cubin_open(cubin, bytes, &c, error, room);
 
-	if (!c)
-		return -EINVAL;
-	if (c->specific || !is_complete(c) || !vcuda_sass_takes(c->architecture)) {
+	if (result)
+		return result;
+	if (c->specific || !is_complete(c) || !vcuda_sass_takes(c->architecture))
 		result = refuse(c, error, room);
-	} else {
-		*text = sass_module_text(c, kernel, length, error, room);
-		result = *text ? 0 : -ENOTSUP;
-	}
+	else
+		result = sass_module_text(c, kernel, text, length, error, room);
 	sass_cubin_close(c);
 	return result;
 }

@@ -68,11 +68,11 @@ static void check_variable(const struct sass_cubin *c, const struct sass_variabl
 /* The text is whole. */
 static void check_text(const struct sass_cubin *c)
 {
-	char error[300] = "", *text;
+	char error[300] = "", *text = NULL;
 	size_t length;
+	int result = sass_module_text(c, NULL, &text, &length, error, sizeof(error));
 
-	text = sass_module_text(c, NULL, &length, error, sizeof(error));
-	if (text ? strlen(text) != length : !*error)
+	if (result ? text || !*error : strlen(text) != length)
 		abort();
 	free(text);
 }
@@ -80,8 +80,9 @@ static void check_text(const struct sass_cubin *c)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	char error[300];
-	struct sass_cubin *c = sass_cubin_open(data, bytes, error, sizeof(error));
+	struct sass_cubin *c;
 
+	sass_cubin_open(data, bytes, &c, error, sizeof(error));
 	file = data;
 	file_end = data + bytes;
 	for (uint32_t n = 0; c && n < c->function_count; n++)
@@ -112,8 +113,8 @@ size_t fuzz_seed(unsigned int number, uint8_t *buffer, size_t room)
 	}
 	memcpy(buffer, &s, sizeof(s));
 	/* The reader must accept a good file. */
-	c = sass_cubin_open(buffer, sizeof(s), error, sizeof(error));
-	if (!c || c->architecture != 80 || c->function_count != 1)
+	if (sass_cubin_open(buffer, sizeof(s), &c, error, sizeof(error)) || c->architecture != 80 ||
+	    c->function_count != 1)
 		abort();
 	sass_cubin_close(c);
 	return sizeof(s);

@@ -3,6 +3,7 @@
  * The reader of cubins: what it finds in one that is made by hand and in those of NVIDIA's ptxas, and that nothing in
  * them is believed. Arguments: cubins of sass-sample.ptx, each after its architecture.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "softgpu/sass/cubin/cubin.h"
+#include "softgpu/sass/sass.h"
 #include "softgpu/test/sass-sample.h"
 
 static char **cubins;
@@ -22,10 +24,13 @@ static char error[300];
 /* From memory that ends there, for the sanitizer. The caller frees *copy. */
 static struct sass_cubin *open_copy(const void *data, size_t bytes, void **copy)
 {
+	struct sass_cubin *c;
+
 	*copy = malloc(bytes ? bytes : 1);
 	memcpy(*copy, data, bytes);
 	error[0] = 0;
-	return sass_cubin_open(*copy, bytes, error, sizeof(error));
+	sass_cubin_open(*copy, bytes, &c, error, sizeof(error));
+	return c;
 }
 
 static void refused(const void *data, size_t bytes, const char *why)
@@ -329,9 +334,9 @@ static void cubins_of_ptxas(void **state)
 		unsigned int architecture = (unsigned int)atoi(cubins[n]);
 		size_t bytes;
 		void *data = read_file(cubins[n + 1], &bytes);
-		struct sass_cubin *c = sass_cubin_open(data, bytes, error, sizeof(error));
+		struct sass_cubin *c;
 
-		assert_non_null(c);
+		assert_int_equal(sass_cubin_open(data, bytes, &c, error, sizeof(error)), 0);
 		assert_int_equal(c->architecture, architecture);
 		assert_true(c->linked && !c->specific);
 		assert_int_equal(c->function_count, 5);
@@ -345,12 +350,60 @@ static void cubins_of_ptxas(void **state)
 	}
 }
 
+/* ---- memory ---- */
+
+static unsigned int allocations_left;
+
+static bool has_room(uint64_t bytes)
+{
+	(void)bytes;
+	return allocations_left && allocations_left--;
+}
+
+/* Translates with room for more and more allocations, until there is enough. How many allocations that is. */
+static unsigned int translate_in_little(const void *data, size_t bytes, const char *name)
+{
+	for (unsigned int most = 0;; most++) {
+		char *text = NULL;
+		size_t length;
+		int result;
+
+		allocations_left = most;
+		error[0] = 0;
+		result = vcuda_sass_to_ptx(data, bytes, name, &text, &length, error, sizeof(error));
+		free(text);
+		if (!result)
+			return most;
+		assert_int_equal(result, -ENOMEM);
+		assert_non_null(strstr(error, "there is no memory"));
+	}
+}
+
+/* An allocation that fails is no fault of the cubin, and no reason to refuse a kernel. */
+static void no_memory(void **state)
+{
+	struct sass_sample s = sass_sample();
+
+	(void)state;
+	vcuda_sass_ask_for_memory(has_room);
+	assert_true(translate_in_little(&s, sizeof(s), "k") > 10);
+	assert_true(translate_in_little(&s, sizeof(s), NULL) > 10);
+	for (int n = 0; n + 1 < cubin_count; n += 2) {
+		size_t bytes;
+		void *data = read_file(cubins[n + 1], &bytes);
+
+		assert_true(translate_in_little(data, bytes, NULL) > 20);
+		free(data);
+	}
+	vcuda_sass_ask_for_memory(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions),      cmocka_unit_test(variables),       cmocka_unit_test(names),
 		cmocka_unit_test(overlaps),       cmocka_unit_test(architectures),   cmocka_unit_test(malformed),
-		cmocka_unit_test(hostile_sample), cmocka_unit_test(cubins_of_ptxas),
+		cmocka_unit_test(hostile_sample), cmocka_unit_test(cubins_of_ptxas), cmocka_unit_test(no_memory),
 	};
 
 	cubins = argv + 1;

@@ -18,15 +18,15 @@
 
 static const char *refusal; /* NULL: the kernel is lifted */
 
-bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
-	       size_t room)
+int sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
+	      size_t room)
 {
 	assert_non_null(cubin);
 	sass_entry_add_head(out, function);
 	sass_text_put(out, "{\nret;\n}\n");
 	if (refusal)
 		snprintf(error, room, "%s", refusal);
-	return !refusal;
+	return refusal ? -ENOTSUP : 0;
 }
 
 /* The text of a sample; NULL: an error, which is in `why`. */
@@ -114,8 +114,13 @@ static void refused_kernel(void **state)
 	text = text_of(&s);
 	has(text, ".maxnreg 24\n{\n.pragma \"vcuda_unsupported HG'MMA' at 0x10'\";\nret;\n}\n");
 	assert_null(strstr(strstr(text, ".entry k") + 1, ".entry k"));
-	refusal = NULL;
 	free(text);
+	/* alone it has no text */
+	part = "k";
+	assert_null(text_of(&s));
+	assert_int_equal(result, -ENOSYS);
+	assert_string_equal(why, refusal);
+	part = refusal = NULL;
 }
 
 /* A cluster of several blocks is known before the kernel is lifted. */

@@ -60,8 +60,11 @@ def usage():
     expect(125, "which program", "run")
     expect(125, "'dance' is not a command", "dance")
     expect(125, "which command", )
-    for command in (["help"], ["--help"], ["run", "--help"], ["doctor", "--help"], ["vm", "run", "--help"]):
+    for command in (["help"], ["--help"], ["run", "--help"], ["doctor", "--help"], ["vm", "run", "--help"], ["ptx", "--help"]):
         check("usage: vcuda" in expect(0, r"\A\Z", *command).stdout, f"{command} prints no usage")
+    expect(125, "usage: vcuda ptx FILE", "ptx")
+    expect(1, "no machine code of an NVIDIA GPU|is not installed", "ptx", VCUDA)
+    expect(1, "/nowhere: No such file or directory|is not installed", "ptx", "/nowhere")
     check(re.match(r"vcuda \d+\.\d+", expect(0, r"\A\Z", "--version").stdout), "no version")
 
 

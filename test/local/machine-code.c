@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
- * CUBIN... with the part variables or kernels, of sass-sample.ptx, or calls, of sass-caller.ptx and sass-callee.ptx.
+ * CUBIN... with the part variables or kernels, of sass-sample.ptx, or calls or strays, of sass-caller.ptx and
+ * sass-callee.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,22 @@ static void run_calls(CUmodule module)
 	OK(cuMemFree_v2(p));
 }
 
+/* All but 16 threads store beside the allocation: in the kernel, and in a function that it calls. */
+static void run_strays(CUmodule module)
+{
+	static const char *const names[] = {"calls", "stores"};
+
+	for (unsigned int n = 0; n < 2; n++) {
+		CUdeviceptr p;
+		void *params[] = {&p};
+
+		OK(cuMemAlloc_v2(&p, 16 * 4));
+		OK(cuLaunchKernel(kernel(module, names[n]), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+		OK(cuCtxSynchronize());
+		OK(cuMemFree_v2(p));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -158,6 +175,8 @@ int main(int argc, char **argv)
 			check_variables(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
+		} else if (!strcmp(argv[1], "strays")) {
+			run_strays(module);
 		} else {
 			run_params(module);
 			run_variables(module);

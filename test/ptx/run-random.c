@@ -9,6 +9,9 @@
  *        run-random --list                 reads lines "SEED N,..." and prints a hash for each
  *        run-random --results SEED [N,...] what the hash is of
  *
+ * PTX_ASSEMBLER_AGAIN: each kernel runs a second time, with this for PTX_ASSEMBLER (cuda.c). Both hashes have to be the
+ * same. They may differ from the recorded one, because the assembler's optimiser has mistakes.
+ *
  * PTX_OPTIMISE=0 in the environment turns the driver's optimiser off, which tells its mistakes from others'.
  * Exit status 0: all kernels ran, and are as the file says.
  */
@@ -109,11 +112,23 @@ static bool run_line(const char *line, char *hash, size_t size)
 	return ok;
 }
 
+/* The same with the other assembler. */
+static void run_again(const char *line, const char *again, char *hash, size_t size)
+{
+	char first[4096];
+
+	snprintf(first, sizeof(first), "%s", getenv("PTX_ASSEMBLER"));
+	setenv("PTX_ASSEMBLER", again, 1);
+	run_line(line, hash, size);
+	setenv("PTX_ASSEMBLER", first, 1);
+}
+
 static int check(const char *path, unsigned every, unsigned first)
 {
-	char *line = NULL, want[64], hash[64];
+	const char *again = getenv("PTX_ASSEMBLER") ? getenv("PTX_ASSEMBLER_AGAIN") : NULL;
+	char *line = NULL, want[64], hash[64], other[64];
 	FILE *file = fopen(path, "r");
-	unsigned right = 0, wrong = 0, newer = 0;
+	unsigned right = 0, wrong = 0, newer = 0, unlike = 0;
 	size_t room = 0;
 	uint64_t seed;
 
@@ -126,6 +141,13 @@ static int check(const char *path, unsigned every, unsigned first)
 			continue;
 		*strchr(line, ' ') = 0;
 		run_line(line, hash, sizeof(hash));
+		strcpy(other, hash);
+		if (again)
+			run_again(line, again, other, sizeof(other));
+		if (strcmp(other, hash)) {
+			printf("kernel %" PRIu64 ": %s, and %s again\n", seed, hash, other);
+			unlike++;
+		}
 		if (!strcmp(want, hash)) {
 			right++;
 			continue;
@@ -141,7 +163,9 @@ static int check(const char *path, unsigned every, unsigned first)
 	free(line);
 	fclose(file);
 	printf("%u kernels as recorded, %u not, %u for newer devices\n", right, wrong, newer);
-	return wrong || !right;
+	if (again)
+		printf("%u kernels differ the second time\n", unlike);
+	return (again ? unlike : wrong) || !right;
 }
 
 static int show(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sass/cubin/text.h"
+#include "sass/cubin/memory.h"
 
 #define STO_CUDA_MANAGED 0x04
 #define STO_CUDA_SHARED 0x40
@@ -63,7 +64,7 @@ static struct sass_variable variable(const struct data *d, uint32_t section, uin
 
 static bool find_variables(struct data *d)
 {
-	d->found = calloc(d->file->symbol_count + 1u, sizeof(*d->found));
+	d->found = sass_allocate(d->file->symbol_count + 1u, sizeof(*d->found));
 	if (!d->found)
 		return sass_file_no_memory(d->file);
 	for (uint32_t n = 0; n < d->file->symbol_count; n++) {
@@ -171,7 +172,7 @@ static bool place_variables(struct data *d)
 	struct sass_cubin *c = d->cubin;
 
 	/* behind each variable and in each section there may be a gap */
-	c->variables = calloc(2 * (uint64_t)d->found_count + MAX_DATA_SECTIONS, sizeof(*c->variables));
+	c->variables = sass_allocate(2 * (uint64_t)d->found_count + MAX_DATA_SECTIONS, sizeof(*c->variables));
 	if (!c->variables)
 		return sass_file_no_memory(d->file);
 	if (d->found_count)
@@ -194,7 +195,7 @@ static bool read_undefined(struct data *d)
 {
 	struct sass_cubin *c = d->cubin;
 
-	c->undefined = calloc(d->file->symbol_count + 1u, sizeof(*c->undefined));
+	c->undefined = sass_allocate(d->file->symbol_count + 1u, sizeof(*c->undefined));
 	if (!c->undefined)
 		return sass_file_no_memory(d->file);
 	for (uint32_t n = 0; n < d->file->symbol_count; n++) {

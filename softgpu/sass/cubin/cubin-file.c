@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/cubin/cubin-file.h"
+#include "sass/cubin/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ bool sass_file_fail(struct sass_file *file, const char *format, ...)
 
 bool sass_file_no_memory(struct sass_file *file)
 {
+	file->no_memory = true;
 	return sass_file_fail(file, "there is no memory to read the machine code");
 }
 
@@ -98,7 +100,7 @@ static bool read_sections(struct sass_file *file, const Elf64_Ehdr *h)
 	size_t left = file->bytes;
 
 	file->section_count = h->e_shnum;
-	file->sections = calloc(h->e_shnum, sizeof(*file->sections));
+	file->sections = sass_allocate(h->e_shnum, sizeof(*file->sections));
 	if (!file->sections)
 		return sass_file_no_memory(file);
 	for (uint32_t n = 0; n < file->section_count; n++)
@@ -146,7 +148,7 @@ static bool read_symbols(struct sass_file *file)
 	if (table->link >= file->section_count || table->bytes / sizeof(Elf64_Sym) > UINT32_MAX)
 		return sass_file_fail(file, "the symbols of the machine code have no names");
 	file->symbol_count = (uint32_t)(table->bytes / sizeof(Elf64_Sym));
-	file->symbols = calloc(file->symbol_count + 1u, sizeof(*file->symbols));
+	file->symbols = sass_allocate(file->symbol_count + 1u, sizeof(*file->symbols));
 	if (!file->symbols)
 		return sass_file_no_memory(file);
 	for (uint32_t n = 0; n < file->symbol_count; n++)

@@ -37,6 +37,7 @@ struct sass_file {
 	size_t name_bytes; /* that names yet to be read may have */
 	char *error;
 	size_t room;
+	bool no_memory; /* which is the error */
 };
 
 /* False: `error` says why. The caller frees the file in both cases. */

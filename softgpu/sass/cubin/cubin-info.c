@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/cubin/cubin-info.h"
+#include "sass/cubin/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ bool sass_info_function(struct sass_file *file, const struct sass_section *info,
 
 	if (f->params)
 		return sass_file_fail(file, "`%s` has its attributes twice", f->name);
-	f->params = calloc(room + 1u, sizeof(*f->params));
+	f->params = sass_allocate(room + 1u, sizeof(*f->params));
 	if (!f->params)
 		return sass_file_no_memory(file);
 	while ((n = next(info, &at, &v)) > 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sass/cubin/cubin-data.h"
+#include "sass/cubin/memory.h"
 #include "sass/cubin/text.h"
 
 static int by_name(const void *a, const void *b)
@@ -21,10 +22,14 @@ static int by_name(const void *a, const void *b)
 /* A name of its own, from what is a part of a name in PTX. */
 static bool rename_variable(struct sass_file *file, struct sass_variable *v)
 {
-	char *name;
+	static const char format[] = "vcuda_%u_%llu_%s";
+	unsigned long long offset = v->offset;
+	int length = snprintf(NULL, 0, format, v->section, offset, v->name);
+	char *name = length < 0 ? NULL : sass_allocate((uint64_t)length + 1, 1);
 
-	if (asprintf(&name, "vcuda_%u_%llu_%s", v->section, (unsigned long long)v->offset, v->name) < 0)
+	if (!name)
 		return sass_file_no_memory(file);
+	snprintf(name, (size_t)length + 1, format, v->section, offset, v->name);
 	for (char *at = name; *at; at++)
 		if (!sass_is_name_character(*at))
 			*at = '_';
@@ -35,7 +40,7 @@ static bool rename_variable(struct sass_file *file, struct sass_variable *v)
 
 bool sass_data_name(struct sass_file *file, struct sass_cubin *c)
 {
-	struct sass_variable **sorted = calloc(c->variable_count + 1u, sizeof(struct sass_variable *));
+	struct sass_variable **sorted = sass_allocate(c->variable_count + 1u, sizeof(struct sass_variable *));
 	const char *before = NULL;
 	bool good = true;
 

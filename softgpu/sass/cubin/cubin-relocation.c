@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sass/cubin/cubin-data.h"
+#include "sass/cubin/memory.h"
 
 /* NVIDIA's numbers of addresses in data: of 32 and of 64 bits, and such of generic addresses. */
 enum { ADDRESS_32 = 1, ADDRESS_64, GENERIC_32, GENERIC_64 };
@@ -16,7 +17,7 @@ static bool make_room(struct sass_file *file, struct sass_relocations *r, uint64
 		room *= 2;
 	if (room == r->room)
 		return true;
-	bigger = room > UINT32_MAX ? NULL : realloc(r->list, room * sizeof(*r->list));
+	bigger = room > UINT32_MAX ? NULL : sass_reallocate(r->list, room, sizeof(*r->list));
 	if (!bigger)
 		return sass_file_no_memory(file);
 	r->list = bigger;

@@ -2,12 +2,14 @@
 /* Functions of a cubin, and all that belongs to each. */
 #include "sass/cubin/cubin.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sass/cubin/cubin-data.h"
 #include "sass/cubin/cubin-file.h"
 #include "sass/cubin/cubin-info.h"
+#include "sass/cubin/memory.h"
 
 #define STO_CUDA_ENTRY 0x10
 #define INSTRUCTION_BYTES 16
@@ -60,9 +62,9 @@ static bool read_functions(struct reader *r)
 
 	for (uint32_t n = 0; n < r->file->section_count; n++)
 		count += is_code(&r->file->sections[n]);
-	c->functions = calloc(count + 1u, sizeof(*c->functions));
-	r->of_code = calloc(count + 1u, sizeof(*r->of_code));
-	r->by_section = calloc(r->file->section_count, sizeof(*r->by_section));
+	c->functions = sass_allocate(count + 1u, sizeof(*c->functions));
+	r->of_code = sass_allocate(count + 1u, sizeof(*r->of_code));
+	r->by_section = sass_allocate(r->file->section_count, sizeof(*r->by_section));
 	if (!c->functions || !r->of_code || !r->by_section)
 		return sass_file_no_memory(r->file);
 	for (uint32_t n = 0; n < r->file->section_count; n++)
@@ -171,31 +173,31 @@ static bool read(struct reader *r)
 	return read_functions(r) && read_parts(r) && read_banks(r) && sass_data_read(r->file, r->cubin);
 }
 
-struct sass_cubin *sass_cubin_open(const void *data, size_t bytes, char *error, size_t room)
+int sass_cubin_open(const void *data, size_t bytes, struct sass_cubin **cubin, char *error, size_t room)
 {
-	struct reader r = {.cubin = calloc(1, sizeof(*r.cubin)), .file = calloc(1, sizeof(*r.file))};
+	struct reader r = {.cubin = sass_allocate(1, sizeof(*r.cubin)), .file = sass_allocate(1, sizeof(*r.file))};
 	struct sass_file none = {.error = error, .room = room};
-	bool good = false;
+	int result = 0;
 
-	if (!r.cubin || !r.file)
-		sass_file_no_memory(&none);
-	else
-		good = sass_file_read(r.file, data, bytes, error, room) && read(&r);
-	if (r.cubin)
-		keep_relocations(&r);
+	*cubin = NULL;
 	if (!r.cubin || !r.file) {
+		sass_file_no_memory(&none);
 		free(r.cubin);
 		free(r.file);
-		return NULL;
+		return -ENOMEM;
 	}
+	if (!sass_file_read(r.file, data, bytes, error, room) || !read(&r))
+		result = r.file->no_memory ? -ENOMEM : -EINVAL;
+	keep_relocations(&r);
 	r.cubin->file = r.file;
 	r.cubin->architecture = r.file->architecture;
 	r.cubin->specific = r.file->specific;
 	r.cubin->linked = r.file->linked;
-	if (good)
-		return r.cubin;
-	sass_cubin_close(r.cubin);
-	return NULL;
+	if (result)
+		sass_cubin_close(r.cubin);
+	else
+		*cubin = r.cubin;
+	return result;
 }
 
 void sass_cubin_close(struct sass_cubin *c)

@@ -46,6 +46,12 @@ struct sass_variable {
 	char *own_name;
 };
 
+/* A function whose code is behind that of others. */
+struct sass_part {
+	uint32_t place;
+	const char *name;
+};
+
 struct sass_function {
 	const char *name;
 	bool kernel, global;
@@ -68,6 +74,9 @@ struct sass_function {
 	uint32_t constant0_bytes;
 	uint32_t relocation_count;
 	struct sass_relocation *relocations; /* of the code, in order of offsets */
+	/* The functions of a kernel with its callees (whole.h), in order of their places; else none. */
+	uint32_t part_count;
+	const struct sass_part *parts;
 };
 
 struct sass_symbol;
@@ -98,10 +107,10 @@ struct sass_cubin {
 };
 
 /*
- * Keeps pointers into `data`. NULL: the file is malformed, or there is no memory, and `error`, of `room` bytes, says
- * why.
+ * Keeps pointers into `data`. 0; -EINVAL: the file is malformed; -ENOMEM. After an error *cubin is NULL, and `error`,
+ * of `room` bytes, says why.
  */
-struct sass_cubin *sass_cubin_open(const void *data, size_t bytes, char *error, size_t room);
+int sass_cubin_open(const void *data, size_t bytes, struct sass_cubin **cubin, char *error, size_t room);
 void sass_cubin_close(struct sass_cubin *cubin);
 
 /* The variable that has this byte of a section; NULL: none. An address right behind a variable is that variable's. */

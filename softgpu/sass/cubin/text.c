@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/cubin/text.h"
+#include "sass/cubin/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void sass_text_no_memory(struct sass_text *t)
+{
+	t->failed = t->no_memory = true;
+}
 
 /* Room for so many characters more, and a NUL. */
 static bool make_room(struct sass_text *t, size_t more)
@@ -20,9 +26,9 @@ static bool make_room(struct sass_text *t, size_t more)
 		room *= 2;
 	if (room == t->room)
 		return true;
-	bigger = realloc(t->data, room);
+	bigger = sass_reallocate(t->data, room, 1);
 	if (!bigger) {
-		t->failed = true;
+		sass_text_no_memory(t);
 		return false;
 	}
 	t->data = bigger;

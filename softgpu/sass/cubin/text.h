@@ -9,13 +9,17 @@
 struct sass_text {
 	char *data; /* ends with a NUL, if there is any; the owner frees it */
 	size_t length, room;
-	bool failed; /* there was no memory, or the text is larger than SASS_TEXT_BYTES */
+	bool failed;    /* there was no memory, or the text is larger than SASS_TEXT_BYTES */
+	bool no_memory; /* it was the former */
 };
 
 /* The limit of a text. */
 #define SASS_TEXT_BYTES ((size_t)256 << 20)
 
 void sass_text_add(struct sass_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* There is no memory to make more of the text. */
+void sass_text_no_memory(struct sass_text *text);
 
 /* Adds a string that is not a format. */
 void sass_text_put(struct sass_text *text, const char *string);

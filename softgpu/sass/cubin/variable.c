@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/cubin/variable.h"
+#include "sass/cubin/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,11 +181,11 @@ static void declare_undefined(struct writer *w)
 bool sass_variables_add(struct sass_text *text, const struct sass_cubin *c, bool values, char *error, size_t room)
 {
 	struct writer w = {.text = text, .cubin = c, .values = values, .error = error, .room = room};
-	bool *is_declared = calloc(c->variable_count + 1u, sizeof(*is_declared));
+	bool *is_declared = sass_allocate(c->variable_count + 1u, sizeof(*is_declared));
 	bool good = true;
 
 	if (!is_declared) {
-		text->failed = true;
+		sass_text_no_memory(text);
 		return true;
 	}
 	declare_undefined(&w);

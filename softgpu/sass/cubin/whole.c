@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/cubin/whole.h"
+#include "sass/cubin/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,18 +70,22 @@ static bool join(const struct search *s, const struct sass_function *kernel, str
 {
 	struct sass_function *f = &w->function;
 
-	w->code = malloc(s->bytes);
-	w->relocations = calloc(s->relocations + 1u, sizeof(*w->relocations));
-	if (!w->code || !w->relocations)
+	w->code = sass_allocate(s->bytes, 1);
+	w->relocations = sass_allocate(s->relocations + 1u, sizeof(*w->relocations));
+	w->parts = sass_allocate(s->count, sizeof(*w->parts));
+	if (!w->code || !w->relocations || !w->parts)
 		return false;
 	f->code = w->code;
 	f->bytes = s->bytes;
 	f->relocations = w->relocations;
 	f->relocation_count = 0;
+	f->parts = w->parts;
+	f->part_count = s->count;
 	for (uint32_t n = 0; n < s->count; n++) {
 		const struct sass_function *part = s->list[n];
 		uint32_t place = s->place[part - s->cubin->functions];
 
+		w->parts[n] = (struct sass_part){place, part->name};
 		memcpy(w->code + place, part->code, part->bytes);
 		if (part->registers > f->registers)
 			f->registers = part->registers;
@@ -89,40 +95,56 @@ static bool join(const struct search *s, const struct sass_function *kernel, str
 	return true;
 }
 
-bool sass_whole_make(const struct sass_cubin *c, const struct sass_function *kernel, struct sass_whole *w, char *error,
-		     size_t room)
+/* A callee has constants of its own in the kernel's bank. */
+static int check_constants(const struct search *s, char *error, size_t room)
+{
+	for (uint32_t n = 1; n < s->count; n++) {
+		if (!s->list[n]->constant2)
+			continue;
+		snprintf(error, room, "constants of the function %.100s", s->list[n]->name);
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static int make(struct search *s, const struct sass_function *kernel, struct sass_whole *w, char *error, size_t room)
+{
+	if (!s->place || !s->list)
+		return -ENOMEM;
+	memset(s->place, 0xff, s->cubin->function_count * sizeof(*s->place));
+	find(s, kernel);
+	if (!s->count) {
+		snprintf(error, room, "so much code");
+		return -ENOTSUP;
+	}
+	if (s->count > 1 && !join(s, kernel, w))
+		return -ENOMEM;
+	return check_constants(s, error, room);
+}
+
+int sass_whole_make(const struct sass_cubin *c, const struct sass_function *kernel, struct sass_whole *w, char *error,
+		    size_t room)
 {
 	struct search s = {.cubin = c};
-	bool good;
+	int result;
 
 	*w = (struct sass_whole){.function = *kernel};
-	s.place = malloc(c->function_count * sizeof(*s.place));
-	s.list = calloc(c->function_count, sizeof(struct sass_function *));
-	good = s.place && s.list;
-	if (good) {
-		memset(s.place, 0xff, c->function_count * sizeof(*s.place));
-		find(&s, kernel);
-		good = s.count == 1 || (s.count && join(&s, kernel, w));
-	}
-	if (!good)
-		snprintf(error, room, "%s",
-			 s.list && s.place && !s.count ? "so much code" : "its functions, because there is no memory");
-	for (uint32_t n = 1; n < s.count && good; n++) {
-		good = !s.list[n]->constant2;
-		if (!good)
-			snprintf(error, room, "constants of the function %.100s", s.list[n]->name);
-	}
+	s.place = sass_allocate(c->function_count, sizeof(*s.place));
+	s.list = sass_allocate(c->function_count, sizeof(struct sass_function *));
+	result = make(&s, kernel, w, error, room);
 	free(s.place);
 	free(s.list);
-	if (!good)
+	if (result)
 		sass_whole_free(w);
-	return good;
+	return result;
 }
 
 void sass_whole_free(struct sass_whole *w)
 {
 	free(w->code);
 	free(w->relocations);
+	free(w->parts);
 	w->code = NULL;
+	w->parts = NULL;
 	w->relocations = NULL;
 }

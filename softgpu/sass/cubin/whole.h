@@ -14,11 +14,12 @@ struct sass_whole {
 	struct sass_function function;
 	uint8_t *code; /* NULL: there are no callees */
 	struct sass_relocation *relocations;
+	struct sass_part *parts;
 };
 
-/* False: the functions cannot be one, and `error`, of `room` bytes, names why. */
-bool sass_whole_make(const struct sass_cubin *cubin, const struct sass_function *kernel, struct sass_whole *whole,
-		     char *error, size_t room);
+/* 0; -ENOTSUP: the functions cannot be one, and `error`, of `room` bytes, names why; -ENOMEM. */
+int sass_whole_make(const struct sass_cubin *cubin, const struct sass_function *kernel, struct sass_whole *whole,
+		    char *error, size_t room);
 void sass_whole_free(struct sass_whole *whole);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "sass/cubin/memory.h"
 #include "sass/lift/lifting.h"
 
 /* The limit of what calls add. */
@@ -66,7 +67,7 @@ static void reach(struct lift *l, struct region *r, uint32_t n)
 		return;
 	if (r->size == r->room) {
 		uint32_t room = r->room ? r->room * 2 : 64;
-		uint32_t *list = realloc(r->list, room * sizeof(*list));
+		uint32_t *list = sass_reallocate(r->list, room, sizeof(*list));
 
 		r->failed |= !list;
 		if (!list)
@@ -113,6 +114,7 @@ static bool region_find(struct lift *l, uint32_t first, struct region *r)
 		l->reached[r->list[at]] = false;
 	if (r->size)
 		qsort(r->list, r->size, sizeof(*r->list), compare);
+	l->no_memory |= r->failed;
 	return !r->failed && !l->failed;
 }
 
@@ -161,6 +163,33 @@ static void label(struct lift *l, uint32_t n)
 		l->members = value_of("%%members");
 }
 
+/* The function of a section of its own that an instruction is in; NULL: the kernel. */
+static const struct sass_part *part_at(const struct lift *l, uint32_t offset)
+{
+	uint32_t low = 0, high = l->function->part_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (l->function->parts[middle].place <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 1 ? &l->function->parts[low - 1] : NULL;
+}
+
+/* As sass.h says. */
+static void mark(struct lift *l, uint32_t offset)
+{
+	const struct sass_part *part = part_at(l, offset);
+
+	sass_text_add(&l->body, "\t// %x", part ? offset - part->place : offset);
+	if (part)
+		sass_text_add(&l->body, " %.99s", sass_is_name(part->name) ? part->name : "callee");
+	sass_text_put(&l->body, "\n");
+}
+
 static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *list, uint32_t size)
 {
 	if (size && (list ? list[0] : 0) != first)
@@ -172,7 +201,7 @@ static bool lift_instructions(struct lift *l, uint32_t first, const uint32_t *li
 
 		if (l->target[n] || n == first)
 			label(l, n);
-		sass_text_add(&l->body, "\t// %x\n", n * SASS_BYTES);
+		mark(l, n * SASS_BYTES);
 		if (!lift_at(l, n))
 			return false;
 	}
@@ -194,6 +223,8 @@ bool lift_body(struct lift *l)
 
 	l->compares_returns = !plan(l, 0, &total);
 	l->depth = 0;
+	if (l->no_memory)
+		return false;
 	if (l->compares_returns)
 		return lift_instructions(l, 0, NULL, count_of(l));
 	return lift_region(l, 0);

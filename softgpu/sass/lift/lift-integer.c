@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Integer arithmetic. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sass/lift/lifting.h"
 
@@ -16,13 +17,43 @@ static struct value add(struct lift *l, struct value a, struct value b)
 	return is_text(b, "0") ? a : compute32(l, "add.u32", "%s, %s", a.text, b.text);
 }
 
-/* A source as a 64-bit number that is not negative; with its bit its complement, in 32 bits. */
-static struct value widened(struct lift *l, const struct sass_operand *o)
+/*
+ * The sum of sources. Negated ones come last, as operands of `sub`: the software GPU follows addresses through `sub`,
+ * and not through `neg`.
+ */
+static struct value sum_of(struct lift *l, struct value sum, const struct sass_operand *const *o, unsigned int count)
+{
+	for (unsigned int n = 0; n < count; n++)
+		if (!o[n]->negate)
+			sum = add(l, sum, source_bits(l, o[n]));
+	for (unsigned int n = 0; n < count; n++) {
+		struct value v = o[n]->negate ? source_bits(l, o[n]) : value_of("0");
+
+		if (is_text(v, "0"))
+			continue;
+		if (is_text(sum, "0"))
+			sum = compute32(l, "neg.s32", "%s", v.text);
+		else
+			sum = compute32(l, "sub.u32", "%s, %s", sum.text, v.text);
+	}
+	return sum;
+}
+
+/* A source; with its bit its complement, in 32 bits. */
+static struct value complement(struct lift *l, const struct sass_operand *o)
 {
 	struct value v = source_bits(l, o);
 
-	if (o->negate)
-		v = is_text(v, "0") ? value_of("0xffffffff") : compute32(l, "not.b32", "%s", v.text);
+	if (!o->negate)
+		return v;
+	return is_text(v, "0") ? value_of("0xffffffff") : compute32(l, "not.b32", "%s", v.text);
+}
+
+/* The same as a 64-bit number that is not negative. */
+static struct value widened(struct lift *l, const struct sass_operand *o)
+{
+	struct value v = complement(l, o);
+
 	return v.text[0] == '%' ? compute64(l, "cvt.u64.u32", "%s", v.text) : v;
 }
 
@@ -84,23 +115,22 @@ bool lift_iadd3(struct lift *l, const struct sass_instr *i)
 	if (i->field[SASS_F_X] || i->field[SASS_F_P0] != SASS_PT || i->field[SASS_F_P1] != SASS_PT)
 		add_with_carries(l, i);
 	else
-		write_32(l, i->d,
-			 add(l, add(l, source_integer(l, &i->a), source_integer(l, &i->b)), source_integer(l, &i->c)));
+		write_32(l, i->d, sum_of(l, value_of("0"), (const struct sass_operand *[]){&i->a, &i->b, &i->c}, 3));
 	return true;
 }
 
 /* a + b, or that of both halves: there -b is the complement and 1. */
 static struct value simple_sum(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = source_bits(l, &i->a), b = source_bits(l, &i->b), complement;
+	struct value a, b;
 
 	if (!i->field[SASS_F_HALVES])
-		return add(l, a, source_integer(l, &i->b));
-	a = in_register(l, a);
+		return sum_of(l, value_of("0"), (const struct sass_operand *[]){&i->a, &i->b}, 2);
+	a = in_register(l, source_bits(l, &i->a));
+	b = in_register(l, complement(l, &i->b));
 	if (!i->b.negate)
-		return compute32(l, "add.u16x2", "%s, %s", a.text, in_register(l, b).text);
-	complement = compute32(l, "not.b32", "%s", b.text);
-	b = compute32(l, "add.u16x2", "%s, %s", complement.text, compute32(l, "mov.b32", "0x10001").text);
+		return compute32(l, "add.u16x2", "%s, %s", a.text, b.text);
+	b = compute32(l, "add.u16x2", "%s, %s", b.text, compute32(l, "mov.b32", "0x10001").text);
 	return compute32(l, "add.u16x2", "%s, %s", a.text, b.text);
 }
 
@@ -110,21 +140,25 @@ bool lift_viadd(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/* c of .X is its complement where it has the bit. */
-static struct value addend(struct lift *l, const struct sass_instr *i)
+/* The product's lower half. Compilers write shifts as products. */
+static struct value product_of(struct lift *l, struct value a, struct value b)
 {
-	struct value c;
+	unsigned long number = b.text[0] == '%' ? 0 : strtoul(b.text, NULL, 0);
 
-	if (!i->field[SASS_F_X] || !i->c.negate)
-		return source_integer(l, &i->c);
-	c = source_bits(l, &i->c);
-	return is_text(c, "0") ? value_of("0xffffffff") : compute32(l, "not.b32", "%s", c.text);
+	if (is_text(a, "0") || is_text(b, "0"))
+		return value_of("0");
+	if (number == 1)
+		return a;
+	if (number && !(number & (number - 1)))
+		return compute32(l, "shl.b32", "%s, %u", in_register(l, a).text, (unsigned int)__builtin_ctzl(number));
+	return compute32(l, "mul.lo.u32", "%s, %s", a.text, b.text);
 }
 
 /* a * b + c + carry: with X, a or b is usually 0, and a carry of the sum is then the result's. */
 bool lift_imad(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = source_bits(l, &i->a), b = source_bits(l, &i->b), c = addend(l, i), product, result;
+	struct value a = source_bits(l, &i->a), b = source_bits(l, &i->b), product, result;
+	const struct sass_operand *c = &i->c;
 	bool carries = i->field[SASS_F_P0] != SASS_PT;
 	struct sass_operand high[2] = {i->c};
 
@@ -133,17 +167,13 @@ bool lift_imad(struct lift *l, const struct sass_instr *i)
 	if (i->field[SASS_F_X] && !carries && (is_text(a, "0") || is_text(b, "0") || is_text(b, "0x1")) &&
 	    write_upper_sum(l, i, NULL, false, high, 2))
 		return true;
-	if (is_text(a, "0") || is_text(b, "0"))
-		product = value_of("0");
-	else if (is_text(b, "0x1"))
-		product = a;
-	else
-		product = compute32(l, "mul.lo.u32", "%s, %s", a.text, b.text);
+	product = product_of(l, a, b);
 	if (carries)
 		return refuse(l, " with a carry");
-	result = add(l, product, c);
-	if (i->field[SASS_F_X])
-		result = add(l, result,
+	if (!i->field[SASS_F_X])
+		result = sum_of(l, product, &c, 1);
+	else
+		result = add(l, add(l, product, complement(l, c)),
 			     one_if(l, predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT])));
 	write_32(l, i->d, result);
 	return true;

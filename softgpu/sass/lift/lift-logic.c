@@ -9,23 +9,6 @@ static struct value third_predicate(struct lift *l, const struct sass_instr *i)
 	return predicate(l, (unsigned int)i->field[SASS_F_PC], i->field[SASS_F_PC_NOT]);
 }
 
-bool lift_lop3(struct lift *l, const struct sass_instr *i)
-{
-	struct value a = in_register(l, source_bits(l, &i->a)), b = source_bits(l, &i->b),
-		     c = in_register(l, source_bits(l, &i->c)), r;
-
-	r = compute32(l, "lop3.b32", "%s, %s, %s, 0x%x", a.text, in_register(l, b).text, c.text,
-		      (unsigned int)i->field[SASS_F_LUT]);
-	if (i->field[SASS_F_P0] != SASS_PT) {
-		struct value is = compute_predicate(l, "setp.ne.u32", "%s, 0", r.text);
-
-		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0],
-				combine(l, i->field[SASS_F_AND] ? 0 : 1, is, third_predicate(l, i)));
-	}
-	write_32(l, i->d, r);
-	return true;
-}
-
 /* The bit of a truth table that three bits choose. */
 static struct value look_up(struct lift *l, unsigned int table, struct value index)
 {

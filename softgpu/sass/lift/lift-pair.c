@@ -4,7 +4,20 @@
  * IADD3.X or IMAD.X, LEA and LEA.HI.X. In a basic block both become one sum of 64-bit values, so that the software GPU
  * sees what an address is made of. The upper half is that of the sum, so that no register has another value.
  */
+#include "sass/lift/lift.h"
 #include "sass/lift/lifting.h"
+
+static bool is_split;
+
+void sass_lift_join(bool pairs)
+{
+	is_split = !pairs;
+}
+
+bool joins_pairs(void)
+{
+	return !is_split;
+}
 
 static bool is_zero(const struct sass_operand *o)
 {
@@ -190,7 +203,7 @@ bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sa
 	const struct lower_sum *s = &l->lower_sums[i->field[SASS_F_PC] + (uniform ? 8 : 0)];
 	struct value sum = value_of("0"), low, upper;
 
-	if (i->field[SASS_F_PC] == SASS_PT || i->field[SASS_F_PC_NOT] || l->guard[0] || !s->known ||
+	if (!joins_pairs() || i->field[SASS_F_PC] == SASS_PT || i->field[SASS_F_PC_NOT] || l->guard[0] || !s->known ||
 	    s->uniform != uniform || i->d != s->d + 1 || l->register_writes[uniform][s->d] != s->d_writes ||
 	    s->has_shifted != (shifted_high || sign))
 		return false;
@@ -200,6 +213,7 @@ bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sa
 		return false;
 	unpack(l, sum, &low, &upper);
 	write_32(l, i->d, upper);
+	keep_pair(l, uniform, s->d, sum);
 	l->pairs[uniform][s->d] = (struct pair){.value = sum, .known = true};
 	return true;
 }

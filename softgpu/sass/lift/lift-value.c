@@ -198,11 +198,22 @@ static bool holds(const struct lift *l, const struct pair *p)
 			       p->guard_writes == l->predicate_writes[p->guard]);
 }
 
+static unsigned int pair_number(bool uniform, unsigned int first)
+{
+	return uniform ? WEB_UNIFORM + (first & 63) : WEB_GENERAL + (first & 255);
+}
+
+static struct value pair_register(bool uniform, unsigned int first, uint32_t number)
+{
+	return value_of(uniform ? "%%uw%u_%u" : "%%w%u_%u", first & (uniform ? 63 : 255), number);
+}
+
 struct value source_64(struct lift *l, const struct sass_operand *o)
 {
 	bool uniform = o->kind == SASS_UNIFORM;
 	const struct pair *p = &l->pairs[uniform][o->reg];
 	struct value low, high;
+	uint32_t number;
 
 	if (o->kind == SASS_IMMEDIATE)
 		return value_of("0x%x", o->number);
@@ -218,11 +229,22 @@ struct value source_64(struct lift *l, const struct sass_operand *o)
 		return bank_64(l, o->bank, o->number);
 	if (o->reg == (uniform ? SASS_URZ : SASS_RZ))
 		return value_of("0");
-	if (p->known && holds(l, p))
+	if (p->known && joins_pairs() && holds(l, p))
 		return p->value;
 	low = register_name(l, uniform, o->reg);
 	high = register_name(l, uniform, o->reg + 1u);
+	if (joins_pairs() && webs_read_pair(l->webs, pair_number(uniform, o->reg), &number))
+		return pair_register(uniform, o->reg, number);
 	return pack(l, low, high);
+}
+
+/* The registers of a pair have been written: a 64-bit register has the pair's value too, if one is wanted. */
+void keep_pair(struct lift *l, bool uniform, unsigned int first, struct value v)
+{
+	uint32_t number;
+
+	if (joins_pairs() && !l->guard[0] && webs_write_pair(l->webs, pair_number(uniform, first), &number))
+		emit(l, "mov.b64 %s, %s", pair_register(uniform, first, number).text, v.text);
 }
 
 struct value source_f64(struct lift *l, const struct sass_operand *o)
@@ -414,6 +436,7 @@ void write_64(struct lift *l, unsigned int number, struct value v)
 	unpack(l, v, &low, &high);
 	write_32(l, number, low);
 	write_32(l, number + 1, high);
+	keep_pair(l, uniform, number, v);
 	if (v.text[0] == '%')
 		l->pairs[uniform][number & 255] = (struct pair){.value = v,
 								.known = true,

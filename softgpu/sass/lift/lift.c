@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sass/lift/lift.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sass/cubin/cubin-file.h"
 #include "sass/cubin/entry.h"
+#include "sass/cubin/memory.h"
 #include "sass/lift/lifting.h"
 
 /* The limit of a kernel. The largest one of PyTorch's has 81,344. */
@@ -199,12 +201,22 @@ static void declare_webs(const struct lift *l, struct sass_text *out, const char
 			sass_text_add(out, "\t.reg %s%u_<%u>;\n", kind, n - first, webs_count(l->webs, n));
 }
 
+static void declare_pairs(const struct lift *l, struct sass_text *out, const char *kind, unsigned int first,
+			  unsigned int end)
+{
+	for (unsigned int n = first; n + 1 < end; n++)
+		if (webs_has_pairs(l->webs, n))
+			sass_text_add(out, "\t.reg %s%u_<%u>;\n", kind, n - first, webs_count(l->webs, n));
+}
+
 static void declare_registers(const struct lift *l, struct sass_text *out)
 {
 	static const char *const kinds[] = {".b32 %t", ".b64 %d", ".pred %q", ".b16 %h"};
 
 	declare_webs(l, out, ".b32 %r", WEB_GENERAL, WEB_UNIFORM);
 	declare_webs(l, out, ".b32 %u", WEB_UNIFORM, WEB_PREDICATE);
+	declare_pairs(l, out, ".b64 %w", WEB_GENERAL, WEB_UNIFORM);
+	declare_pairs(l, out, ".b64 %uw", WEB_UNIFORM, WEB_PREDICATE);
 	declare_webs(l, out, ".pred %p", WEB_PREDICATE, WEB_UNIFORM_PREDICATE);
 	declare_webs(l, out, ".pred %up", WEB_UNIFORM_PREDICATE, WEB_REGISTERS);
 	for (unsigned int n = 0; n < 4; n++)
@@ -310,6 +322,7 @@ static void begin_again(struct lift *l)
 			   .table = old.table,
 			   .converged = old.converged,
 			   .reached = old.reached,
+			   .no_memory = old.no_memory,
 			   .error = old.error,
 			   .room = old.room};
 }
@@ -321,20 +334,25 @@ static bool lift_twice(struct lift *l)
 		return false;
 	if (!webs_make(l->webs)) {
 		snprintf(l->error, l->room, "so much code");
+		l->no_memory = webs_no_memory(l->webs);
 		return false;
 	}
 	begin_again(l);
-	return lift_body(l);
+	if (!lift_body(l))
+		return false;
+	if (webs_differ(l->webs))
+		snprintf(l->error, l->room, "registers that were not found again");
+	return !webs_differ(l->webs);
 }
 
 static bool lift_function(struct lift *l)
 {
 	uint32_t count = l->function->bytes / SASS_BYTES;
 
-	l->target = calloc(6, count + 1);
+	l->target = sass_allocate(6, count + 1);
 	l->webs = webs_create();
 	if (!l->target || !l->webs) {
-		snprintf(l->error, l->room, "there is no memory");
+		l->no_memory = true;
 		return false;
 	}
 	l->returned = l->target + count + 1;
@@ -345,27 +363,23 @@ static bool lift_function(struct lift *l)
 	return find_targets(l, count) && lift_twice(l);
 }
 
-bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
-	       size_t room)
+int sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
+	      size_t room)
 {
-	struct lift *l = calloc(1, sizeof(*l));
-	bool done = false;
+	struct lift *l = sass_allocate(1, sizeof(*l));
+	int result = 0;
 
-	if (!l || function->bytes / SASS_BYTES > MAX_INSTRUCTIONS) {
-		snprintf(error, room, "%s", l ? "so much code" : "there is no memory");
-		free(l);
-		return false;
-	}
-	l->cubin = cubin;
-	l->function = function;
-	l->error = error;
-	l->room = room;
-	done = lift_function(l) && !l->body.failed;
-	if (done)
+	if (!l)
+		return -ENOMEM;
+	*l = (struct lift){.cubin = cubin, .function = function, .error = error, .room = room};
+	snprintf(error, room, "so much code");
+	if (function->bytes / SASS_BYTES > MAX_INSTRUCTIONS || !lift_function(l) || l->body.failed)
+		result = l->no_memory || l->body.no_memory ? -ENOMEM : -ENOTSUP;
+	if (!result)
 		write_entry(l, out);
 	webs_free(l->webs);
 	free(l->target);
 	free(l->body.data);
 	free(l);
-	return done;
+	return result;
 }

@@ -14,10 +14,14 @@
 #include "sass/cubin/text.h"
 
 /*
- * Adds the kernel's .entry to `out`, after what the entry needs beside the variables of the cubin. False: an
- * instruction is not supported, `out` is as before, and `error`, of `room` bytes, has the instruction and its offset.
+ * Adds the kernel's .entry to `out`, after what the entry needs beside the variables of the cubin. 0; -ENOTSUP: an
+ * instruction is not supported, `out` is as before, and `error`, of `room` bytes, has the instruction and its offset;
+ * -ENOMEM.
  */
-bool sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
-	       size_t room);
+int sass_lift(const struct sass_cubin *cubin, const struct sass_function *function, struct sass_text *out, char *error,
+	      size_t room);
+
+/* For tests: false: no 64-bit value is made of a pair of registers. Before any other call. */
+void sass_lift_join(bool pairs);
 
 #endif

@@ -90,7 +90,7 @@ struct lift {
 	unsigned int labels;
 	char *error;
 	size_t room;
-	bool failed;
+	bool failed, no_memory;
 };
 
 enum special_register { SASS_SR_SWINHI = 0x2f, SASS_SR_BLOCK_OF_CLUSTER = 0x88 };
@@ -127,6 +127,7 @@ struct value source_integer(struct lift *l, const struct sass_operand *o);
 struct value source_f32(struct lift *l, const struct sass_operand *o);
 struct value source_f64(struct lift *l, const struct sass_operand *o);
 struct value source_64(struct lift *l, const struct sass_operand *o); /* without its modifiers */
+void keep_pair(struct lift *l, bool uniform, unsigned int first, struct value v);
 
 /* Predicates: `not` of the field; true and false are %pt and %pf. */
 struct value predicate(struct lift *l, unsigned int number, bool negated);
@@ -200,6 +201,7 @@ void close_lower_sum(struct lift *l, const struct sass_instr *i);
 bool write_upper_sum(struct lift *l, const struct sass_instr *i, const struct sass_operand *shifted_high, bool sign,
 		     const struct sass_operand *high, unsigned int count);
 void forget_sums(struct lift *l);
+bool joins_pairs(void); /* as sass_lift_join() says */
 
 /* ---- lift-float.c ---- */
 const char *rounding(int64_t field);

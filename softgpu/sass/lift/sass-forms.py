@@ -97,7 +97,9 @@ def header(forms):
     functions = list(dict.fromkeys(form.function for form in forms))
     out = ["/* Made by sass-forms.py of sass-forms.table. */", "enum sass_field {"]
     out += [f"\tSASS_F_{name.upper()}," for name in names]
-    out += ["\tSASS_FIELDS", "};", "", "/* Each lifting function. */", "#define SASS_FUNCTIONS(X) \\"]
+    out += ["\tSASS_FIELDS", "};", "", "/* Each field's name. */", "#define SASS_FIELD_NAMES(X) \\"]
+    out += [f"\tX({name}) \\" for name in names]
+    out += ["", "/* Each lifting function. */", "#define SASS_FUNCTIONS(X) \\"]
     out += [f"\tX({name}) \\" for name in functions]
     out += ["", "enum sass_function_id {"]
     out += [f"\tSASS_LIFT_{name.upper()}," for name in functions]

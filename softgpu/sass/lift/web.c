@@ -8,13 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sass/cubin/memory.h"
+
 #define WORDS ((WEB_REGISTERS + 63) / 64)
 #define MAX_NODES (1u << 26)
 
 struct access {
 	uint16_t reg;
 	bool write, partial;
-	uint32_t node; /* and at last the number of the web */
+	bool paired;      /* a read of this register and the next one */
+	bool torn;        /* the same, where one half of a pair may be written, and the other one is not yet */
+	uint32_t node;    /* and at last the number of the web */
+	uint32_t partner; /* the write of a pair's other half, from 1; 0: there is none */
 };
 
 struct jump {
@@ -33,17 +38,27 @@ struct webs {
 	struct jump *jumps;
 	uint32_t point_count, access_count, jump_count;
 	size_t point_room, access_room, jump_room;
-	bool failed, made;
+	bool failed, no_memory, made;
 	uint32_t at, next;       /* the point and the next access, once the webs are made */
 	uint64_t (*live)[WORDS]; /* at the begin of each point */
 	uint32_t *parent, node_count;
 	uint32_t *block; /* by point: the first node of its block */
 	uint32_t counts[WEB_REGISTERS];
+	uint32_t last_read[WEB_REGISTERS],
+		last_write[WEB_REGISTERS]; /* accesses, from 1; once the webs are made, webs */
+	uint32_t first[WEB_REGISTERS];     /* the place of a register's webs in the list of pairs */
+	struct pair_web *pairs;
+};
+
+/* A web as a half of pairs. */
+struct pair_web {
+	uint32_t other; /* the web of the other half, from 1; 0: none */
+	bool is_low, is_read, is_mixed;
 };
 
 struct webs *webs_create(void)
 {
-	return calloc(1, sizeof(struct webs));
+	return sass_allocate(1, sizeof(struct webs));
 }
 
 void webs_free(struct webs *w)
@@ -56,7 +71,17 @@ void webs_free(struct webs *w)
 	free(w->live);
 	free(w->parent);
 	free(w->block);
+	free(w->pairs);
 	free(w);
+}
+
+/* Zeroes. */
+static void *allocate(struct webs *w, uint64_t count, size_t size)
+{
+	void *list = sass_allocate(count, size);
+
+	w->no_memory |= !list;
+	return list;
 }
 
 static void *grow(struct webs *w, void *list, uint32_t count, size_t *room, size_t size)
@@ -65,8 +90,9 @@ static void *grow(struct webs *w, void *list, uint32_t count, size_t *room, size
 
 	if (count < *room)
 		return list;
-	bigger = count < UINT32_MAX / 2 ? realloc(list, (*room ? *room * 2 : 256) * size) : NULL;
+	bigger = count < UINT32_MAX / 2 ? sass_reallocate(list, *room ? *room * 2 : 256, size) : NULL;
 	w->failed |= !bigger;
+	w->no_memory |= !bigger && count < UINT32_MAX / 2;
 	if (!bigger)
 		return list;
 	*room = *room ? *room * 2 : 256;
@@ -110,6 +136,7 @@ static uint32_t note(struct webs *w, unsigned int reg, bool write, bool partial)
 
 		if (w->next < w->access_count && a->reg == reg && a->write == write) {
 			w->next++;
+			(write ? w->last_write : w->last_read)[reg] = a->node;
 			return a->node;
 		}
 		w->failed = true;
@@ -119,6 +146,7 @@ static uint32_t note(struct webs *w, unsigned int reg, bool write, bool partial)
 	if (!w->failed)
 		w->accesses[w->access_count++] =
 			(struct access){.reg = (uint16_t)reg, .write = write, .partial = partial};
+	(write ? w->last_write : w->last_read)[reg] = w->access_count;
 	return 0;
 }
 
@@ -165,7 +193,7 @@ static int compare(const void *a, const void *b)
 /* Where jumps lead, and where blocks begin. */
 static bool resolve(struct webs *w)
 {
-	struct place *places = malloc((w->point_count + 1u) * sizeof(*places));
+	struct place *places = allocate(w, w->point_count + 1u, sizeof(*places));
 	bool good = places;
 
 	for (uint32_t n = 0; n < w->point_count && good; n++)
@@ -224,7 +252,7 @@ static bool find_live(struct webs *w)
 {
 	bool changed = true;
 
-	w->live = calloc(w->point_count + 1u, sizeof(*w->live));
+	w->live = allocate(w, w->point_count + 1u, sizeof(*w->live));
 	if (!w->live)
 		return false;
 	while (changed) {
@@ -257,13 +285,13 @@ static bool make_nodes(struct webs *w)
 {
 	uint64_t blocks = 0, nodes;
 
-	w->block = calloc(w->point_count + 1u, sizeof(*w->block));
+	w->block = allocate(w, w->point_count + 1u, sizeof(*w->block));
 	for (uint32_t n = 0; n < w->point_count && w->block; n++) {
 		blocks += w->points[n].leads;
 		w->block[n] = (uint32_t)(blocks - 1) * WEB_REGISTERS;
 	}
 	nodes = blocks * WEB_REGISTERS + w->access_count;
-	w->parent = w->block && nodes < MAX_NODES ? malloc((nodes + 1) * sizeof(*w->parent)) : NULL;
+	w->parent = w->block && nodes < MAX_NODES ? allocate(w, nodes + 1, sizeof(*w->parent)) : NULL;
 	for (uint32_t n = 0; n < nodes && w->parent; n++)
 		w->parent[n] = n;
 	w->node_count = (uint32_t)(blocks * WEB_REGISTERS);
@@ -322,7 +350,7 @@ static void walk(struct webs *w)
 /* Roots become numbers from 0 for each register. */
 static bool number(struct webs *w)
 {
-	uint32_t *numbers = malloc((w->node_count + 1u) * sizeof(*numbers));
+	uint32_t *numbers = allocate(w, w->node_count + 1u, sizeof(*numbers));
 
 	if (!numbers)
 		return false;
@@ -339,11 +367,109 @@ static bool number(struct webs *w)
 	return true;
 }
 
+/* ---- pairs ---- */
+
+static void note_write(struct webs *w, const struct access *a)
+{
+	const struct access *b = a->partner ? &w->accesses[a->partner - 1] : NULL;
+	struct pair_web *web = &w->pairs[w->first[a->reg] + a->node];
+	bool is_low = b && b->reg == a->reg + 1;
+
+	if (!b || a->partial || (web->other && (web->other != b->node + 1 || web->is_low != is_low)))
+		web->is_mixed = true;
+	if (!b)
+		return;
+	web->other = b->node + 1;
+	web->is_low = is_low;
+}
+
+static bool find_pairs(struct webs *w)
+{
+	uint32_t count = 0;
+
+	for (unsigned int reg = 0; reg < WEB_REGISTERS; reg++) {
+		w->first[reg] = count;
+		count += w->counts[reg];
+	}
+	w->pairs = allocate(w, count + WEB_REGISTERS, sizeof(*w->pairs));
+	for (uint32_t n = 0; n < w->access_count && w->pairs; n++) {
+		const struct access *a = &w->accesses[n];
+
+		if (a->write) {
+			note_write(w, a);
+		} else if (a->paired) {
+			w->pairs[w->first[a->reg] + a->node].is_read = true;
+			w->pairs[w->first[a->reg] + a->node].is_mixed |= a->torn;
+		}
+	}
+	return w->pairs;
+}
+
 bool webs_make(struct webs *w)
 {
 	if (w->failed || !resolve(w) || !find_live(w) || !make_nodes(w))
 		return false;
 	walk(w);
-	w->made = number(w);
+	w->made = number(w) && find_pairs(w);
 	return w->made;
+}
+
+static bool is_pair(const struct webs *w, unsigned int reg, uint32_t low, uint32_t high)
+{
+	const struct pair_web *a = &w->pairs[w->first[reg] + low], *b = &w->pairs[w->first[reg + 1] + high];
+
+	return low < w->counts[reg] && high < w->counts[reg + 1] && a->is_low && a->is_read && !a->is_mixed &&
+	       !b->is_mixed && a->other == high + 1 && b->other == low + 1;
+}
+
+bool webs_write_pair(struct webs *w, unsigned int reg, uint32_t *number)
+{
+	uint32_t low = w->last_write[reg], high = w->last_write[reg + 1];
+
+	*number = low;
+	if (w->made)
+		return is_pair(w, reg, low, high);
+	if (!w->failed && low && high) {
+		w->accesses[low - 1].partner = high;
+		w->accesses[high - 1].partner = low;
+	}
+	return false;
+}
+
+bool webs_read_pair(struct webs *w, unsigned int reg, uint32_t *number)
+{
+	uint32_t low = w->last_read[reg], high = w->last_read[reg + 1];
+
+	*number = low;
+	if (w->made)
+		return is_pair(w, reg, low, high);
+	if (!w->failed && low) {
+		uint32_t write = w->last_write[reg];
+
+		w->accesses[low - 1].paired = true;
+		w->accesses[low - 1].torn = write && !w->accesses[write - 1].partner;
+	}
+	return false;
+}
+
+bool webs_has_pairs(const struct webs *w, unsigned int reg)
+{
+	bool found = false;
+
+	for (uint32_t n = 0; n < w->counts[reg] && !found; n++) {
+		const struct pair_web *a = &w->pairs[w->first[reg] + n];
+
+		found = a->is_low && a->other && is_pair(w, reg, n, a->other - 1);
+	}
+	return found;
+}
+
+bool webs_no_memory(const struct webs *w)
+{
+	return w->no_memory;
+}
+
+bool webs_differ(const struct webs *w)
+{
+	return w->made && w->failed;
 }

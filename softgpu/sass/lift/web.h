@@ -34,9 +34,25 @@ void webs_end(struct webs *webs);
 uint32_t webs_read(struct webs *webs, unsigned int reg);
 uint32_t webs_write(struct webs *webs, unsigned int reg, bool partial);
 
-/* All is recorded: makes the webs. From then on the same calls give names. False: there is no memory, or there are too
- * many. */
+/*
+ * Pairs of registers, reg and the next one, that have the halves of a 64-bit value. To be told behind the last write of
+ * both, and behind the read of both, by the instruction at hand. True: all writes of both webs are of such pairs, and
+ * the pair is read, so that a 64-bit register can have its value; *number is that of the web of `reg`. False while
+ * accesses are recorded.
+ */
+bool webs_write_pair(struct webs *webs, unsigned int reg, uint32_t *number);
+bool webs_read_pair(struct webs *webs, unsigned int reg, uint32_t *number);
+/* Whether a register is the lower one of such pairs. */
+bool webs_has_pairs(const struct webs *webs, unsigned int reg);
+
+/*
+ * All is recorded: makes the webs. From then on the same calls give names. False: there is no memory, or there are too
+ * many.
+ */
 bool webs_make(struct webs *webs);
+bool webs_no_memory(const struct webs *webs);
+/* The second calls were not the first ones. */
+bool webs_differ(const struct webs *webs);
 /* How many webs a register has. */
 uint32_t webs_count(const struct webs *webs, unsigned int reg);
 

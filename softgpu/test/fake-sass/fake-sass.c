@@ -13,14 +13,16 @@
 #define REFUSED(name) ".visible .entry " name "(.param .u64 p) { .pragma \"vcuda_unsupported its code\"; ret; }\n"
 /* Stores a register that `code` gives a value. */
 #define KERNEL(name, code)                                                                                             \
-	".visible .entry " name "(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %l<4>;\nld.param.u64 %l1, [p];\n" code \
+	".visible .entry " name                                                                                        \
+	"(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %l<4>; .reg .pred %p<2>;\nld.param.u64 %l1, [p];\n" code       \
 	"\nst.global.u32 [%l1], %r1;\nret;\n}\n"
 
 static const struct {
 	const char *kernel, *text;
 } texts[] = {
-	{VCUDA_SASS_OUTLINE, HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid")
-				     REFUSED("different") REFUSED("missing")},
+	{VCUDA_SASS_OUTLINE,
+	 HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid") REFUSED("different")
+		 REFUSED("missing") REFUSED("refused") REFUSED("memory") REFUSED("slow") REFUSED("faults")},
 	{"shared", HEAD VARIABLES("", "") KERNEL("shared", "atom.global.add.u32 %r1, [counter], 1;\n"
 							   "ld.const.u32 %r2, [numbers+4];\nadd.u32 %r1, %r1, %r2;")},
 	{"own", HEAD VARIABLES("", "") ".const .align 8 .u64 table[2] = {generic(counter), 5};\n" KERNEL(
@@ -28,13 +30,43 @@ static const struct {
 			       "ld.const.u32 %r2, [table+8];\nadd.u32 %r1, %r1, %r2;")},
 	{"invalid", HEAD VARIABLES("", "") KERNEL("invalid", "add.u32 %r1, %r2;")},
 	{"different", HEAD ".visible .global .align 4 .u32 counter[1];\n" KERNEL("different", "mov.u32 %r1, 1;")},
+	/* The mark of each instruction is before it. */
+	{"faults",
+	 HEAD VARIABLES("", "") KERNEL("faults", "\t// 0\nld.global.u32 %r2, [%l1];\nsetp.eq.u32 %p1, %r2, 1;\n"
+						 "\t// 1230\nmov.u64 %l2, 16;\n@%p1 st.global.u32 [%l2], %r2;\n"
+						 "\t// 4560 callee\nsetp.eq.u32 %p1, %r2, 2;\n@%p1 trap;\n"
+						 "\t// 789a0 other\nsetp.eq.u32 %p1, %r2, 3;\n@%p1 trap;\n"
+						 "\t// 7890 callee\nsetp.eq.u32 %p1, %r2, 4;\n@%p1 trap;\n"
+						 "\t// 1240\n")},
 	{"missing", HEAD VARIABLES("", "")},
+	{"slow", HEAD VARIABLES("", "") KERNEL("slow", "mov.u32 %r1, 5;")},
 };
+
+/* Called while the kernel `slow` is translated; NULL: nothing. */
+__attribute__((visibility("default"))) void (*fake_sass_hook)(void);
+
+/* The argument of vcuda_sass_ask_for_memory(). */
+__attribute__((visibility("default"))) bool (*fake_sass_room)(uint64_t bytes);
+
+__attribute__((visibility("default"))) void vcuda_sass_ask_for_memory(bool (*room)(uint64_t bytes))
+{
+	fake_sass_room = room;
+}
+
+static int refuse(const char *kernel, char *error, size_t room)
+{
+	if (!strcmp(kernel, "memory"))
+		return -ENOMEM;
+	snprintf(error, room, "%s", strcmp(kernel, "refused") ? "no text for it" : "HGMMA at 0x120");
+	return strcmp(kernel, "refused") ? -EINVAL : -ENOSYS;
+}
 
 __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, size_t bytes, const char *kernel,
 							     char **text, size_t *length, char *error, size_t room)
 {
 	(void)cubin;
+	if (fake_sass_hook && !strcmp(kernel, "slow"))
+		fake_sass_hook();
 	for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]) && bytes; n++) {
 		if (strcmp(texts[n].kernel, kernel))
 			continue;
@@ -42,6 +74,5 @@ __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, 
 		*length = strlen(texts[n].text);
 		return *text ? 0 : -ENOMEM;
 	}
-	snprintf(error, room, "no text for `%s`", kernel);
-	return -EINVAL;
+	return refuse(kernel, error, room);
 }

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# pairs.sh PTXAS ARCHITECTURE LIFT_SASS VCUDA RUN_RANDOM FILE [EVERY [FIRST]]: random kernels from machine code, with
+# pairs of registers as 64-bit values and without. Both have the same results, bit for bit, and all but those of mistakes
+# of ptxas have the results of FILE, which are a real GPU's.
+# pairs.sh --lift joined|split PTXAS ARCHITECTURE LIFT_SASS IN OUT: PTX to machine code, and that to PTX.
+if [ "$1" = --lift ]; then
+	how=$2 ptxas=$3 architecture=$4 lift=$5 in=$6 out=$7
+	"$(dirname "$0")/../../test/ptx/assemble.sh" "$ptxas" "$architecture" "$in" "$out.cubin" || exit 1
+	"$lift" "$how" "$out.cubin" > "$out" || echo "not lifted" > "$out"
+	rm -f "$out.cubin"
+	exit 0
+fi
+ptxas=$1 architecture=$2 lift=$3 vcuda=$4 program=$5
+shift 5
+if [ ! -x "$ptxas" ]; then
+	echo "SKIPPED: NVIDIA's assembler (ptxas of a CUDA toolkit) is missing"
+	exit 77
+fi
+VCUDA_CPU_CODE=ptx PTX_ASSEMBLER="$0 --lift joined $ptxas $architecture $lift" \
+	PTX_ASSEMBLER_AGAIN="$0 --lift split $ptxas $architecture $lift" exec "$vcuda" run --backend cpu -- "$program" --check "$@"
