@@ -89,10 +89,8 @@ static CUresult parse(struct CUmod_st *m, const char *name, struct softgpu_lifte
 	}
 	status = ptx_module_create(text, length, &l->ptx, &error);
 	free(text);
-	if (status == PTX_OK) {
-		ptx_module_expect(l->ptx);
+	if (status == PTX_OK)
 		return CUDA_SUCCESS;
-	}
 	snprintf(what, sizeof(what), "cannot translate the machine code of kernel %.180s", name);
 	return softgpu_compile_error(status, what, &error);
 }
