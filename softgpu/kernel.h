@@ -86,8 +86,11 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 				struct ptx_error *error);
 void ptx_module_destroy(struct ptx_module *module);
 
-/* A module was loaded: makes ready for the first kernel's compilation, if there will most probably be one. */
-void ptx_module_expect(const struct ptx_module *module);
+/*
+ * From now on each load of a text of which nothing is kept first calls `announce`: most probably a kernel will be
+ * compiled. It must not wait. NULL: no more.
+ */
+void ptx_module_announce_new(void (*announce)(void));
 
 size_t ptx_module_variables(const struct ptx_module *module, const struct ptx_variable **variables);
 /*

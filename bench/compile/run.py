@@ -9,15 +9,15 @@
 
 nvcc 13 builds the programs into --folder (default: bench-compile in the last build), where they stay for the next time. A run is `vcuda run`
 with its own empty cache, from its start until the last of its processes has ended. Processor seconds are those of all processes together: the
-program's, vcudad's, the worker's, the compilers'. They say more than wall seconds where other work has the machine, too. --python is a Python with the packages of clients.py,
-which doc/reference/coverage.md says how to install.
+program's, vcudad's, the worker's, the compilers'. They say more than wall seconds where other work has the machine, too. MiB are the most
+that one process had of memory, with pages of libraries: a compiler, where a kernel is large. --python is a Python with the packages of
+clients.py, which doc/reference/coverage.md says how to install.
 """
 import argparse
 import ctypes
 import math
 import os
 import pathlib
-import resource
 import shlex
 import statistics
 import subprocess
@@ -36,6 +36,7 @@ PROGRAMS = {"small": [], "many": [], "integer": [], "printf": [], "tensor": [], 
 CLIENTS = ["cupy-sort", "cupy-fft", "xgboost", "jax"]
 ARCHITECTURE = "arch=compute_80,code=compute_80"
 PR_SET_CHILD_SUBREAPER = 36
+FIGURES = {"wall": "wall s", "processor": "processor s", "memory": "MiB"}
 
 
 def build_program(nvcc, folder, name):
@@ -49,27 +50,28 @@ def build_program(nvcc, folder, name):
 
 
 def wait_for_all():
-    """Processes whose parents have ended are children of this one."""
+    """What the processes took whose parents have ended: they are children of this one."""
     try:
         while True:
-            os.wait()
+            yield os.wait4(-1, 0)[2]
     except ChildProcessError:
         pass
 
 
 def run(build, command):
-    """Wall and processor seconds of one run."""
-    with tempfile.TemporaryDirectory() as cache:
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        r = subprocess.run([f"{build}/cli/vcuda", "run", "--backend", "cpu", "--", *command],
-                           env=dict(os.environ, VCUDA_CACHE=cache, CUPY_CACHE_DIR=f"{cache}/cupy", JAX_ENABLE_COMPILATION_CACHE="0"),
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    """Wall and processor seconds of one run, and the MiB of its largest process."""
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as errors:
+        start = time.monotonic()
+        process = subprocess.Popen([f"{build}/cli/vcuda", "run", "--backend", "cpu", "--", *command],
+                                   env=dict(os.environ, VCUDA_CACHE=cache, CUPY_CACHE_DIR=f"{cache}/cupy", JAX_ENABLE_COMPILATION_CACHE="0"),
+                                   stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, first = os.wait4(process.pid, 0)
         wall = time.monotonic() - start
-        wait_for_all()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if r.returncode:
-        sys.exit(f"{command} with {build} ended with {r.returncode}:\n{r.stderr}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        used = [first, *wait_for_all()]
+        errors.seek(0)
+        if status:
+            sys.exit(f"{command} with {build} ended with {os.waitstatus_to_exitcode(status)}:\n{errors.read().decode(errors='replace')}")
+    return wall, sum(u.ru_utime + u.ru_stime for u in used), max(u.ru_maxrss for u in used) / 1024
 
 
 def measure(options, name, command):
@@ -78,8 +80,7 @@ def measure(options, name, command):
     for _ in range(options.rounds):
         for build in options.builds:
             runs[build].append(run(build, command))
-    return {"program": name, "builds": [{"build": build, "wall": statistics.median(w for w, _ in r), "processor": statistics.median(p for _, p in r),
-                                         "runs": r} for build, r in runs.items()]}
+    return {"program": name, "builds": [dict(zip(FIGURES, map(statistics.median, zip(*r))), build=build, runs=r) for build, r in runs.items()]}
 
 
 def ratio(row, what):
@@ -90,32 +91,33 @@ def ratio(row, what):
 def print_row(row):
     cells = [row["program"]]
     for b in row["builds"]:
-        cells += [f"{b['wall']:.3f}", f"{b['processor']:.3f}"]
+        cells += [f"{b['wall']:.3f}", f"{b['processor']:.3f}", f"{b['memory']:.0f}"]
     if len(row["builds"]) > 1:
-        cells += [f"{ratio(row, 'wall'):.2f}", f"{ratio(row, 'processor'):.2f}"]
+        cells += [f"{ratio(row, what):.2f}" for what in FIGURES]
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def print_head(count):
-    names = ["program"] + [f"{n} wall s | {n} processor s" for n in (["first", "second"] if count > 1 else ["cold"])]
-    names += ["wall ratio", "processor ratio"] if count > 1 else []
+    names = ["program"] + [f"{n} {unit}" for n in (["first", "second"] if count > 1 else ["cold"]) for unit in FIGURES.values()]
+    names += [f"{what} ratio" for what in FIGURES] if count > 1 else []
     head = "| " + " | ".join(names) + " |"
     print(head + "\n" + "|---" * (head.count("|") - 1) + "|")
 
 
 def print_means(rows):
     if len(rows[0]["builds"]) > 1:
-        means = [statistics.geometric_mean(ratio(r, what) for r in rows) for what in ("wall", "processor")]
-        print(f"\nGeometric means of the ratios: wall {means[0]:.2f}, processor {means[1]:.2f}")
+        means = [f"{what} {statistics.geometric_mean(ratio(r, what) for r in rows):.2f}" for what in FIGURES]
+        print("\nGeometric means of the ratios: " + ", ".join(means))
 
 
 def result(rows, facts, command):
     """All samples, as bench/results/README.md describes. The last build is the one of interest."""
     builds = [b["build"] for b in rows[0]["builds"]]
     sides = ["before", "after"] if len(builds) > 1 else ["build"]
-    cases = [{"group": group, "name": row["program"], "unit": "s",
-              **{side: {"samples": [times[number] for times in b["runs"]]} for side, b in zip(sides, row["builds"])}}
-             for number, group in enumerate(("wall time", "processor time")) for row in rows]
+    groups = (("wall time", "s"), ("processor time", "s"), ("memory", "MiB"))
+    cases = [{"group": group, "name": row["program"], "unit": unit, "better": "less",
+              **{side: {"samples": [figures[number] for figures in b["runs"]]} for side, b in zip(sides, row["builds"])}}
+             for number, (group, unit) in enumerate(groups) for row in rows]
     return {"format": schema.FORMAT, "benchmark": "bench/compile", "command": command, "machine": facts, "sides": sides,
             "about": dict(zip(sides, builds)), "cases": cases}
 

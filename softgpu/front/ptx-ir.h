@@ -298,7 +298,6 @@ struct ptx_module {
 	uint32_t body_count, body_room;
 	struct ptx_facts *facts;   /* what was found when all bodies were read; NULL: they are read with the module */
 	struct ptx_source *source; /* the texts, which bodies are read from where there are facts */
-	bool is_new;               /* nothing was known of the text, so that no machine code of it is kept */
 	bool indivisible;          /* declarations in bodies matter outside of them: all bodies are read at once */
 	bool aliased;              /* functions have other names */
 	struct ptx_jit *jit;       /* made when it is first needed, under `link` */

@@ -4,6 +4,7 @@
  * processor), the kernel's content, the block shape and the version of the kernel. Code that is kept holds no addresses,
  * and no lines but from the kernel's first.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <nettle/sha2.h>
@@ -56,16 +57,37 @@ bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *k
 	return end(&sha, key);
 }
 
-bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
-		     struct vcuda_cache_key *key)
+static void add_version(struct sha256_ctx *sha, const struct ptx_kernel *kernel, const uint32_t blockdim[3],
+			struct ptx_version version)
 {
 	uint32_t numbers[] = {KEY_FORMAT,      blockdim[0],    blockdim[1],       blockdim[2],       version.masked,
 			      version.quick, version.checked, version.scalar, version.standalone};
+
+	sha256_update(sha, sizeof(numbers), (const uint8_t *)numbers);
+	sha256_update(sha, sizeof(kernel->content.bytes), kernel->content.bytes);
+}
+
+bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
+		     struct vcuda_cache_key *key)
+{
 	struct sha256_ctx sha;
 
 	sha256_init(&sha);
 	sha256_update(&sha, sizeof(ptx_compiler()->id), ptx_compiler()->id);
-	sha256_update(&sha, sizeof(numbers), (const uint8_t *)numbers);
-	sha256_update(&sha, sizeof(kernel->content.bytes), kernel->content.bytes);
+	add_version(&sha, kernel, blockdim, version);
 	return end(&sha, key);
+}
+
+void ptx_key_name(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
+		  char name[PTX_NAME_BYTES])
+{
+	uint8_t sum[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
+
+	sha256_init(&sha);
+	add_version(&sha, kernel, blockdim, version);
+	sha256_digest(&sha, sizeof(sum), sum);
+	strcpy(name, "ptx_");
+	for (unsigned n = 0; n < 16; n++)
+		snprintf(name + 4 + 2 * n, 3, "%02x", sum[n]);
 }

@@ -24,4 +24,12 @@ bool ptx_key_facts(const struct vcuda_cache_key *text, struct vcuda_cache_key *k
 bool ptx_key_version(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
 		     struct vcuda_cache_key *key);
 
+/*
+ * The name of the function in that code's object file. It does not say which compiler made it: a new process takes
+ * 0.3 ms to find out, and names need to differ within a module only.
+ */
+#define PTX_NAME_BYTES 40
+void ptx_key_name(const struct ptx_kernel *kernel, const uint32_t blockdim[3], struct ptx_version version,
+		  char name[PTX_NAME_BYTES]);
+
 #endif

@@ -14,6 +14,21 @@
 /* Bytes of what was read that are worth giving back to the system. */
 #define LARGE (8u << 20)
 
+static void (*announce)(void); /* atomic */
+
+void ptx_module_announce_new(void (*to)(void))
+{
+	__atomic_store_n(&announce, to, __ATOMIC_RELEASE);
+}
+
+static void announce_new(void)
+{
+	void (*to)(void) = __atomic_load_n(&announce, __ATOMIC_ACQUIRE);
+
+	if (to)
+		to();
+}
+
 static struct ptx_module *create(const struct ptx_text *texts, size_t count, const struct vcuda_cache_key *text)
 {
 	struct ptx_module *m = calloc(1, sizeof(*m));
@@ -124,7 +139,6 @@ static enum ptx_status from_text(const struct ptx_text *texts, size_t count, con
 		malloc_trim(0);
 	*module = from_facts(texts, count, text, facts);
 	if (*module) {
-		(*module)->is_new = true;
 		ptx_facts_store((*module)->facts, text);
 		return PTX_OK;
 	}
@@ -162,7 +176,10 @@ enum ptx_status ptx_module_link(const struct ptx_text *texts, size_t count, stru
 	facts = ptx_facts_load(&text);
 	if (facts)
 		*module = from_facts(texts, count, &text, facts);
-	return *module ? PTX_OK : from_text(texts, count, &text, module, error);
+	if (*module)
+		return PTX_OK;
+	announce_new();
+	return from_text(texts, count, &text, module, error);
 }
 
 enum ptx_status ptx_module_create(const char *text, size_t length, struct ptx_module **module, struct ptx_error *error)

@@ -29,12 +29,7 @@ static struct {
 __attribute__((visibility("default"))) void vcuda_cpu_compile_with(const struct vcuda_compiler *other)
 {
 	compiler = other;
-}
-
-void ptx_module_expect(const struct ptx_module *m)
-{
-	if (compiler && m->is_new)
-		compiler->expect();
+	ptx_module_announce_new(other ? other->expect : NULL);
 }
 
 bool ptx_elsewhere_is_used(void)

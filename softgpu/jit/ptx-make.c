@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jit/ptx-make.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -45,13 +44,6 @@ double ptx_make_cpu_ms(void)
 	return ms_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES])
-{
-	strcpy(name, "ptx_");
-	for (unsigned n = 0; n < 16; n++)
-		snprintf(name + 4 + 2 * n, 3, "%02x", key->bytes[n]);
-}
-
 static bool is_wanted(const char *how)
 {
 	const char *wanted = getenv("VCUDA_CPU_COMPILE");
@@ -84,13 +76,11 @@ static enum ptx_status compile(const struct ptx_wanted *w, struct ptx_plan *plan
 			       struct ptx_error *error)
 {
 	LLVMMemoryBufferRef object = NULL;
-	struct vcuda_cache_key key;
 	char name[PTX_NAME_BYTES];
 	enum ptx_status status;
 	uint64_t stack;
 
-	ptx_key_version(w->kernel, w->blockdim, made->version, &key);
-	ptx_make_name(&key, name);
+	ptx_key_name(w->kernel, w->blockdim, made->version, name);
 	status = ptx_compile(plan, made->version, name, &object, &stack, &made->times, error);
 	if (status != PTX_OK)
 		return status;

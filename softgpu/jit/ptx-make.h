@@ -22,10 +22,6 @@ struct ptx_made {
 /* Here. Any number of threads may do so at once. */
 enum ptx_status ptx_make(const struct ptx_wanted *wanted, struct ptx_made *made, struct ptx_error *error);
 
-/* The name of the function in an object file. */
-#define PTX_NAME_BYTES 40
-void ptx_make_name(const struct vcuda_cache_key *key, char name[PTX_NAME_BYTES]);
-
 /* VCUDA_CPU_COMPILE=optimised: for tests and for timing, no quick code but where nothing else is made. */
 bool ptx_make_is_patient(void);
 

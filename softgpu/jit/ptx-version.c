@@ -85,14 +85,14 @@ static void forget_description(struct ptx_binary *b)
 }
 
 /* Code that runs, of a piece, which stays the caller's. */
-static enum ptx_status take(struct ptx_binary *b, struct ptx_made *made, const struct vcuda_cache_key *key,
-			    bool describe, struct ptx_machine_code **code, struct ptx_error *error)
+static enum ptx_status take(struct ptx_binary *b, struct ptx_made *made, bool describe, struct ptx_machine_code **code,
+			    struct ptx_error *error)
 {
 	struct ptx_machine_code *c = calloc(1, sizeof(*c));
 	double start = ptx_make_now_ms();
 	char name[PTX_NAME_BYTES];
 
-	ptx_make_name(key, name);
+	ptx_key_name(b->kernel, b->blockdim, made->version, name);
 	if (!c || (describe && !ptx_piece_describe(made->piece, b)) ||
 	    !ptx_jit_link(b->kernel->function->module, ptx_piece_object(made->piece), made->piece->object_bytes, name,
 			  &c->code, error)) {
@@ -128,7 +128,7 @@ static bool load(struct ptx_binary *b, struct ptx_version v, bool describe, stru
 	if (!made.piece)
 		return false;
 	if (ptx_piece_is_good(made.piece, size, v.masked))
-		ok = take(b, &made, &key, describe, code, &error) == PTX_OK;
+		ok = take(b, &made, describe, code, &error) == PTX_OK;
 	made.times.link = ptx_make_now_ms() - start;
 	if (ok) {
 		ptx_statistics_count(&ptx_statistics.loaded);
@@ -146,7 +146,7 @@ static enum ptx_status use(struct ptx_binary *b, struct ptx_made *made, bool des
 {
 	struct vcuda_cache_key key;
 	bool keep = ptx_key_version(b->kernel, b->blockdim, made->version, &key);
-	enum ptx_status status = take(b, made, &key, describe, code, error);
+	enum ptx_status status = take(b, made, describe, code, error);
 
 	ptx_statistics_count(&ptx_statistics.compiled);
 	if (made->version.quick)

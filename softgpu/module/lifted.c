@@ -86,10 +86,8 @@ static CUresult parse(const char *name, const char *text, size_t length, struct 
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	l->bytes = length + softgpu_code_map_bytes(l->map);
 	status = ptx_module_create(text, length, &l->ptx, &error);
-	if (status == PTX_OK) {
-		ptx_module_expect(l->ptx);
+	if (status == PTX_OK)
 		return CUDA_SUCCESS;
-	}
 	snprintf(what, sizeof(what), "cannot translate the machine code of kernel %.180s", name);
 	return softgpu_compile_error(status, what, &error);
 }

@@ -100,7 +100,6 @@ CUresult softgpu_program_parse(const struct softgpu_image *image, struct softgpu
 			softgpu_program_free(program);
 			return softgpu_compile_error(status, "cannot load a module", &error);
 		}
-		ptx_module_expect(program->part[i]);
 		program->count++;
 	}
 	return CUDA_SUCCESS;

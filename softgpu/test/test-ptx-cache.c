@@ -103,7 +103,7 @@ static void kernels(void **state)
 	unsetenv("VCUDA_CACHE");
 }
 
-/* Each input that decides about the code is in the key. */
+/* Each input that decides about the code is in the key, and in the name of its function. */
 static void keys(void **state)
 {
 	struct ptx_version versions[] = {{0},
@@ -116,18 +116,24 @@ static void keys(void **state)
 	static const uint32_t wide[3] = {32, 2, 1}, tall[3] = {2, 32, 1};
 	struct ptx_module *m, *other;
 	struct vcuda_cache_key k[9];
+	char names[9][PTX_NAME_BYTES];
 
 	(void)state;
 	map.count = 0;
 	m = load(KERNEL);
 	other = load(PTX_HEAD KERNEL_OF("mul.lo.u32 %r2, %r1, %r2;"));
-	for (unsigned n = 0; n < 7; n++)
-		assert_true(ptx_key_version(ptx_module_kernel(m, 0), wide, versions[n], &k[n]));
-	assert_true(ptx_key_version(ptx_module_kernel(m, 0), tall, versions[0], &k[7]));
-	assert_true(ptx_key_version(ptx_module_kernel(other, 0), wide, versions[0], &k[8]));
+	for (unsigned n = 0; n < 9; n++) {
+		struct ptx_kernel *kernel = ptx_module_kernel(n == 8 ? other : m, 0);
+		struct ptx_version version = n < 7 ? versions[n] : versions[0];
+
+		assert_true(ptx_key_version(kernel, n == 7 ? tall : wide, version, &k[n]));
+		ptx_key_name(kernel, n == 7 ? tall : wide, version, names[n]);
+	}
 	for (unsigned n = 0; n < 9; n++)
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
 			assert_memory_not_equal(&k[n], &k[i], sizeof(k[0]));
+			assert_string_not_equal(names[n], names[i]);
+		}
 	ptx_module_destroy(other);
 	ptx_module_destroy(m);
 }

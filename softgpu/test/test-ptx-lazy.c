@@ -180,19 +180,31 @@ static void on_demand(void **state)
 	ptx_module_destroy(m);
 }
 
+static unsigned announced;
+
+/* Before the text is read. */
+static void note_new(void)
+{
+	CHECK(read_whole() == 0);
+	announced++;
+}
+
 static void only_load(void)
 {
+	ptx_module_announce_new(note_new);
 	ptx_module_destroy(load_sample());
-	CHECK(read_whole() == 1);
+	CHECK(read_whole() == 1 && announced == 1);
 	ptx_module_destroy(load_sample());
-	CHECK(read_whole() == 1);
+	CHECK(read_whole() == 1 && announced == 1);
 }
 
 static void load_and_run(void)
 {
-	struct ptx_module *m = load_sample();
+	struct ptx_module *m;
 
-	CHECK(read_whole() == 0 && read_later() == 0);
+	ptx_module_announce_new(note_new);
+	m = load_sample();
+	CHECK(read_whole() == 0 && read_later() == 0 && announced == 0);
 	for (unsigned k = 0; k < 4; k++)
 		run_sample(m, k);
 	CHECK(read_whole() == 0 && read_later() == 6);
