@@ -7,7 +7,9 @@ With version 1 vcudad needs no group of its own, and all folders here are None.
 import contextlib
 import os
 import pathlib
+import time
 
+PATIENCE_S = 5
 OWN = "plug-in"  # the group of this program, beside those of the units
 
 
@@ -27,6 +29,16 @@ def own_folder(root="/proc/self"):
     return None
 
 
+def is_alone(folder):
+    """Whether this process is the only one in its group. Workers of the vcudad that has listed the GPUs may still be ending."""
+    end = time.monotonic() + PATIENCE_S
+    while (folder / "cgroup.procs").read_text().split() != [str(os.getpid())]:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 class Groups:
     """A group lends its memory controller only if it has no process, so this program moves to a group beside the units' ones."""
 
@@ -36,7 +48,7 @@ class Groups:
     def open(self):
         """Raises OSError. A group with other processes stays as it is, and vcudad says that it can limit nothing."""
         folder = own_folder()
-        if not folder or (folder / "cgroup.procs").read_text().split() != [str(os.getpid())]:
+        if not folder or not is_alone(folder):
             return
         own = folder / OWN
         own.mkdir(exist_ok=True)
