@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `vcuda metrics`: the daemons of this user in the text format that Prometheus reads, once or over HTTP. */
-#include <errno.h>
 #include <getopt.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/control.h"
-#include "common/deadline.h"
-
-#define REQUEST_MAX 4096
-#define PATIENCE_S 5
+#include "cli/describe/metrics-http.h"
 
 static int usage(FILE *out)
 {
@@ -198,169 +186,9 @@ static bool put_metrics(FILE *out, const char *control)
 	return good;
 }
 
-/* ---- HTTP ---- */
-
-static bool write_all(int fd, const char *text, size_t size)
+static void put_answer(FILE *out, const void *control)
 {
-	while (size) {
-		ssize_t sent = send(fd, text, size, MSG_NOSIGNAL);
-
-		if (sent <= 0)
-			return false;
-		text += sent;
-		size -= (size_t)sent;
-	}
-	return true;
-}
-
-static void answer(int fd, const char *status, const char *body, size_t size)
-{
-	char head[256];
-	int length = snprintf(head, sizeof(head),
-			      "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
-			      "Connection: close\r\n\r\n",
-			      status, size);
-
-	if (write_all(fd, head, (size_t)length))
-		write_all(fd, body, size);
-}
-
-static void answer_metrics(int fd, const char *control)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	if (out)
-		put_metrics(out, control);
-	if (out && !fclose(out))
-		answer(fd, "200 OK", text, size);
-	else
-		answer(fd, "500 Internal Server Error", "", 0);
-	free(text);
-}
-
-/* Waits for bytes until `end`, with the signals of `waiting` let in. */
-static bool has_bytes(int fd, uint64_t end, const sigset_t *waiting)
-{
-	uint64_t now = vcuda_now_ns(), left = now < end ? end - now : 0;
-	struct timespec most = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-
-	return ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, &most, waiting) > 0;
-}
-
-/* A client that is slow delays others by PATIENCE_S for its request, and as much for each write of the answer. */
-static void serve(int fd, const char *control, const sigset_t *waiting)
-{
-	struct timeval patience = {.tv_sec = PATIENCE_S};
-	uint64_t end = vcuda_now_ns() + PATIENCE_S * UINT64_C(1000000000);
-	char request[REQUEST_MAX + 1] = "";
-	size_t length = 0;
-	ssize_t got;
-
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	while (!strstr(request, "\r\n\r\n") && length < REQUEST_MAX) {
-		got = has_bytes(fd, end, waiting) ? read(fd, request + length, REQUEST_MAX - length) : 0;
-		if (got <= 0)
-			return;
-		length += (size_t)got;
-		request[length] = '\0';
-	}
-	if (strncmp(request, "GET ", 4))
-		answer(fd, "405 Method Not Allowed", "", 0);
-	else if (strncmp(request + 4, "/metrics ", 9))
-		answer(fd, "404 Not Found", "/metrics\n", 9);
-	else
-		answer_metrics(fd, control);
-}
-
-static int listen_loopback(unsigned int port)
-{
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), yes = 1;
-
-	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
-	    !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-/* Replaces a socket without a listener. *own: the new one. */
-static int listen_path(const char *path, struct stat *own)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool good = fd >= 0 && probe >= 0 && strlen(path) < sizeof(address.sun_path);
-	struct stat there;
-	mode_t mask;
-
-	if (!good && fd >= 0)
-		errno = ENAMETOOLONG;
-	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
-	if (good && !lstat(path, &there) && S_ISSOCK(there.st_mode) &&
-	    connect(probe, (struct sockaddr *)&address, sizeof(address)) && errno == ECONNREFUSED)
-		unlink(path);
-	mask = umask(0177);
-	good = good && !bind(fd, (struct sockaddr *)&address, sizeof(address)) && !listen(fd, 16) && !lstat(path, own);
-	umask(mask);
-	if (probe >= 0)
-		close(probe);
-	if (good)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-static volatile sig_atomic_t ended;
-
-static void end(int number)
-{
-	ended = number;
-}
-
-static int serve_all(const char *where, const char *control)
-{
-	struct sigaction action = {.sa_handler = end};
-	bool is_port = strspn(where, "0123456789") == strlen(where);
-	unsigned long port = is_port ? strtoul(where, NULL, 10) : 0;
-	struct stat own, there;
-	int listener, fd;
-	sigset_t waiting, ends;
-
-	sigemptyset(&ends);
-	if (is_port ? port < 1 || port > 65535 : !strchr(where, '/')) {
-		cli_message("metrics: --listen is a port of 127.0.0.1, or the path of a socket, not '%s'", where);
-		return CLI_FAILED;
-	}
-	listener = is_port ? listen_loopback((unsigned int)port) : listen_path(where, &own);
-	if (listener < 0) {
-		cli_message("metrics: --listen %s: %s", where, strerror(errno));
-		return CLI_FAILED;
-	}
-	/* Signals are let in only during the wait, so that none is lost between the check and the wait. */
-	sigprocmask(SIG_SETMASK, NULL, &waiting);
-	for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++) {
-		sigaction(*s, &action, NULL);
-		sigaddset(&ends, *s);
-	}
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	while (!ended) {
-		if (ppoll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, NULL, &waiting) <= 0)
-			continue;
-		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0)
-			continue;
-		serve(fd, control, &waiting);
-		close(fd);
-	}
-	if (!is_port && !lstat(where, &there) && there.st_dev == own.st_dev && there.st_ino == own.st_ino)
-		unlink(where);
-	return 128 + ended;
+	put_metrics(out, control);
 }
 
 int cli_metrics(int argc, char **argv)
@@ -386,7 +214,7 @@ int cli_metrics(int argc, char **argv)
 	if (argv[optind])
 		return usage(stderr);
 	if (where)
-		return serve_all(where, control);
+		return metrics_http_serve(where, put_answer, control);
 	good = put_metrics(stdout, control);
 	return good && !fflush(stdout) ? 0 : CLI_FAILED;
 }

@@ -52,6 +52,11 @@ def statuses():
     # Options behind the program are the program's, with and without "--".
     r = expect(0, r"\A\Z", "run", *BACKEND, "echo", "--backend", "x")
     check(r.stdout == "--backend x\n", r.stdout)
+    # A VM is not prepared for what cannot be run: no cache can be made here.
+    nowhere = {"VCUDA_CACHE": "/dev/null/cache"}
+    expect(127, "'./nosuch' cannot be run: No such file", "vm", "run", "--", "./nosuch", **nowhere)
+    expect(125, "--cpus: '999' is not possible", "vm", "run", "--cpus", "999", "--", "true", **nowhere)
+    expect(125, "/dev/null/cache", "vm", "run", "--", "true", **nowhere)
 
 
 def usage():

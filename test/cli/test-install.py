@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -158,6 +159,37 @@ _vcuda
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
+# zsh's own functions are replaced by some that print what they are given.
+COMPLETE_ZSH = """
+fpath=(${1:h} $fpath)
+autoload -U compinit && compinit -u -D
+[[ $_comps[vcuda] == _vcuda && $_comps[vcudad] == _vcuda ]] || print not-registered
+PATH=${2:h}:$PATH
+shift 2
+compadd() { if [[ $1 == -a ]]; then print -l -- ${(P)2}; else shift; print -l -- "$@"; fi }
+_files() { : }
+typeset -a words=("$@")
+CURRENT=$# PREFIX=${@[-1]}
+_vcuda
+"""
+
+
+def completion_zsh(top, vcuda):
+    """zsh's offers are not narrowed by the first letters: its own compadd does that."""
+    if not shutil.which("zsh"):
+        print("zsh is missing: its completion was not tried")
+        return
+    script = one(top, "**/zsh/site-functions/_vcuda")
+
+    def complete(*words):
+        return set(run("zsh", "-f", "-c", COMPLETE_ZSH, "zsh", script, vcuda, *words).split())
+    check({"run", "vm", "pause", "doctor", "config"} <= complete("vcuda", ""), complete("vcuda", ""))
+    check(complete("vcuda", "vm", "") == {"run", "list", "kill", "set", "exports", "free", "init", "xml"}, complete("vcuda", "vm", ""))
+    options = complete("vcuda", "vm", "run", "--s")
+    check({"--sandbox", "--share", "--stats"} <= options and "--max-contexts" not in options, options)
+    check(complete("vcuda", "run", "--", "./program", "--") == set(), "the program's options are ours")
+    check({"--max-contexts", "--vhost-socket"} <= complete("vcudad", "--"), complete("vcudad", "--"))
+
 
 def completion():
     with tempfile.TemporaryDirectory() as top:
@@ -176,6 +208,7 @@ def completion():
         check("--trace" in options and "--error-exitcode" not in options, options)
         check(complete("vcuda", "run", "--", "./program", "--") == set(), "the program's options are ours")
         check({"--max-contexts", "--vhost-socket"} <= complete("vcudad", "--"), complete("vcudad", "--"))
+        completion_zsh(top, vcuda)
 
 
 globals()[sys.argv[3]]()

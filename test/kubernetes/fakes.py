@@ -41,6 +41,7 @@ class Kubelet:
         self.plugins = queue.Queue()  # requests of Register
         self.refuse, self.lists = None, 0
         self.pods = {}  # name: (resource, device IDs)
+        self.permits = None  # a semaphore: each List waits for one before it returns what it has found
         self.channels, self.servers = [], []
 
     def start(self):
@@ -67,11 +68,13 @@ class Kubelet:
         return DEVICE_PLUGIN.Empty()
 
     def List(self, _request, _context):
-        self.lists += 1
         answer = POD_RESOURCES.ListPodResourcesResponse()
         for name, (resource, devices) in self.pods.items():
             container = answer.pod_resources.add(name=name, namespace="default").containers.add(name="main")
             container.devices.add(resource_name=resource, device_ids=devices)
+        self.lists += 1
+        if permits := self.permits:
+            permits.acquire(timeout=LIMIT)
         return answer
 
     def connect(self, path):

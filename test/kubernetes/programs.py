@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = SOURCE / "integrations/kubernetes/vcuda-kube"
 DEPLOY = PROGRAM.parent / "deploy"
 LIMIT = 600
+GROUPS = os.environ.get("TEST_GROUPS")
 sys.path[:0] = [str(PROGRAM.parent), str(SOURCE / "test/containers")]
 from common import check, skip  # pylint: disable=wrong-import-position
 
@@ -43,8 +44,10 @@ class Program:
         self.run, self.cdi = self.top / "run", pathlib.Path(cdi or self.top / "cdi")
         self.words = []
         environment = {"VCUDA_CPU_DEVICES": "2", "VCUDA_CPU_MEMORY": "1G", "VCUDA_CONTROL": f"{top}/control", **environment}
+        # A control group of version 2 for the plug-in alone, as a container has one.
+        enter = ["sh", "-c", 'mkdir "$0" && echo 0 >"$0/cgroup.procs" && exec "$@"', f"{GROUPS}/{self.top.name}"] if GROUPS else []
         self.process = subprocess.Popen(
-            [sys.executable, program, mode, "--kubelet", f"{top}/kubelet", "--run", self.run, "--state", f"{top}/state", "--cdi", self.cdi,
+            [*enter, sys.executable, program, mode, "--kubelet", f"{top}/kubelet", "--run", self.run, "--state", f"{top}/state", "--cdi", self.cdi,
              "--vcudad", f"{build}/host/daemon/vcudad", "--vcuda", f"{build}/cli/vcuda", "--backend", "cpu", "--probe-interval", "1", *options],
             stderr=subprocess.PIPE, text=True, env=dict(os.environ, **environment))
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -112,14 +115,35 @@ class Program:
         check(device["name"] == name and specification["kind"] == cdi_name.partition("=")[0], specification)
         return specification, device["containerEdits"]
 
-    def memory_mib(self, build, cdi_name):
-        """The memory of each GPU, as a program of the container sees it."""
+    def listed(self, build):
+        """The vcudads of the node, as `vcuda vm list` shows them."""
+        r = subprocess.run([f"{build}/cli/vcuda", "vm", "list", "--json"], env=dict(os.environ, VCUDA_CONTROL=f"{self.top}/control"),
+                           capture_output=True, text=True, check=False, timeout=LIMIT)
+        check(r.returncode == 0, r.stderr)
+        return json.loads(r.stdout)
+
+    def environment(self, cdi_name):
+        """The environment of a program that has the container's socket."""
         _, edits = self.specification(cdi_name)
         (mount,) = edits["mounts"]
         check(mount["containerPath"] == "/run/vcuda", mount)
-        environment = dict(os.environ, VCUDA_SOCKET=f"{mount['hostPath']}/socket", VCUDA_TRANSPORT="local")
-        r = subprocess.run([f"{build}/cli/vcuda", "smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], env=environment,
-                           capture_output=True, text=True, check=False, timeout=LIMIT)
+        return dict(os.environ, VCUDA_SOCKET=f"{mount['hostPath']}/socket", VCUDA_TRANSPORT="local")
+
+    @contextlib.contextmanager
+    def steady(self, build, cdi_name):
+        """A program of the container that computes until it is ended."""
+        environment = dict(self.environment(cdi_name), LD_LIBRARY_PATH=f"{build}/guest/lib")
+        with subprocess.Popen([f"{build}/test/local/steady", "100000"], stdout=subprocess.PIPE, text=True, env=environment) as process:
+            try:
+                check(process.stdout.readline() == "ready\n", "the program does not start")
+                yield process
+            finally:
+                process.kill()
+
+    def memory_mib(self, build, cdi_name):
+        """The memory of each GPU, as a program of the container sees it."""
+        r = subprocess.run([f"{build}/cli/vcuda", "smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
+                           env=self.environment(cdi_name), capture_output=True, text=True, check=False, timeout=LIMIT)
         check(r.returncode == 0, f"{cdi_name} does not answer: {r.stdout}{r.stderr}")
         return set(map(int, r.stdout.split()))
 

@@ -11,8 +11,10 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 
-from programs import PROGRAM, Program, check, folder, need_packages, wait_for
+from programs import LIMIT, PROGRAM, Program, check, folder, need_packages, skip, wait_for
 
 need_packages()
 from cdi_rules import check as check_cdi  # pylint: disable=wrong-import-position
@@ -239,6 +241,130 @@ def initial():
         check(program.memory_mib(BUILD, init) == {256} and program.memory_mib(BUILD, main) == {512}, "the init container")
         kubelet.pods = {}
         wait_for(lambda: not program.daemons(), "the end of both")
+        # Init containers that ask for more than the others: the pod keeps the largest number, and the others have a part of it.
+        (one,), = plugin.allocate(first[:1])
+        (two,), = plugin.allocate(first[:3])
+        (main,), = plugin.allocate(first[1:2])
+        kubelet.pods = {"a": ("virtio-cuda/slice", first[1:2])}
+        lists, there = kubelet.lists, program.daemons()
+        wait_for(lambda: kubelet.lists > lists + 4, "lists of pods for longer than --collect-after")
+        check(program.daemons() == there and len(there) == 3, f"{there} {program.daemons()}")
+        sizes = [program.memory_mib(BUILD, name) for name in (one, two, main)]
+        check(sizes == [{256}, {768}, {256}], sizes)
+        kubelet.pods = {}
+        wait_for(lambda: not program.daemons(), "the end of three")
+        # No other container of the pod has slices: the vcudad stays while a program uses it.
+        (init,), = plugin.allocate(first[:2])
+        with program.steady(BUILD, init) as process:
+            lists, there = kubelet.lists, program.daemons()
+            wait_for(lambda: kubelet.lists > lists + 4, "lists of pods for longer than --collect-after")
+            check(program.daemons() == there and process.poll() is None, "the vcudad of a program has ended")
+            process.terminate()
+            check(process.wait(LIMIT) == 0, "the program has failed")
+        wait_for(lambda: not program.daemons(), "the end of a vcudad without programs")
+
+
+@contextlib.contextmanager
+def held_lists(kubelet):
+    """Each list of pods waits, with what it has found, until `next_list()` lets it go on. Then the next one waits."""
+    permits = kubelet.permits = threading.Semaphore(0)
+
+    def next_list():
+        lists = kubelet.lists
+        permits.release()
+        wait_for(lambda: kubelet.lists > lists, "the next list of pods")
+
+    lists = kubelet.lists
+    wait_for(lambda: kubelet.lists > lists, "a list of pods")
+    try:
+        yield next_list
+    finally:
+        kubelet.permits = None
+        permits.release(100)
+
+
+def races():
+    """A container is allocated while the kubelet lists pods without it, or while the vcudad of the one before ends."""
+    with running("--slices", "4", "--collect-after", "0") as (kubelet, program):
+        plugin = kubelet.plugin()
+        first, _ = gpus_of(plugin.devices())
+        kubelet.pods = {name: ("virtio-cuda/slice", [first[i]]) for i, name in enumerate("ab")}
+        plugin.allocate(first[:1], first[1:2])
+        with held_lists(kubelet) as next_list:
+            next_list()
+            del kubelet.pods["a"]
+            next_list()
+            # The list that waits has neither of these: the same slices as those of a container that has ended, and others.
+            (name,), = plugin.allocate(first[:1])
+            (more,), = plugin.allocate(first[2:3])
+            there = program.daemons()
+            kubelet.pods.update(a=("virtio-cuda/slice", first[:1]), c=("virtio-cuda/slice", first[2:3]))
+            next_list()
+            next_list()
+            check(program.daemons() == there and len(there) == 3, f"{there} {program.daemons()}")
+        check(program.memory_mib(BUILD, name) == program.memory_mib(BUILD, more) == {256}, "the new units")
+        # A vcudad that takes long to end: its slices are given again meanwhile.
+        unit = name.partition("=")[2]
+        old, seen = program.daemons()[unit], len(program.words)
+        os.kill(old, signal.SIGSTOP)
+        del kubelet.pods["a"]
+        program.wait_for_words(f"{unit} is over: no container has its slices", since=seen)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            allocated = pool.submit(plugin.allocate, first[:1])
+            time.sleep(0.5)
+            check(not allocated.done(), "two vcudads have one place")
+            kubelet.pods["a"] = ("virtio-cuda/slice", first[:1])
+            os.kill(old, signal.SIGCONT)
+            check(allocated.result() == [[name]], allocated.result())
+        lists, there = kubelet.lists, program.daemons()
+        wait_for(lambda: kubelet.lists > lists + 2, "lists of pods")
+        check(program.daemons() == there and there[unit] != old and program.memory_mib(BUILD, name) == {256}, f"{there} {program.daemons()}")
+
+
+def limits():
+    """The host memory of a vcudad's workers has a limit, where vcudad can set one; else the plug-in says so and goes on."""
+    none = (1 << 63) - 1
+    for can in (True, False):
+        with folder() as top:
+            wrapper, said = pathlib.Path(top, "vcudad"), "the host memory of vcudads has no limit: "
+            wrapper.write_text(f'#!/bin/sh\ncase "$*" in *--max-host-memory*) echo "no group" >&2; exit 1 ;; esac\nexec {BUILD}/host/daemon/vcudad "$@"\n')
+            wrapper.chmod(0o755)
+            # With --vm no CDI file has to wait for a device: this test also runs in a slow VM, which has control groups of version 2 alone.
+            with running("--slices", "4", "--vm", "--host-memory", "700", *([] if can else ["--vcudad", str(wrapper)])) as (kubelet, program):
+                plugin = kubelet.plugin()
+                first, _ = gpus_of(plugin.devices())
+                (name,), = plugin.allocate(first[:2])
+                unit, words = name.partition("=")[2], [line for line in program.words if said in line]
+                if can and words and not os.environ.get("TEST_GROUPS"):
+                    skip(f"vcudad can make no control group here: {words[0]}")
+                check(bool(words) != can and (can or "vcudad does not start: no group" in words[0]), program.words)
+
+                def limit():
+                    (daemon,) = [daemon for daemon in program.listed(BUILD) if daemon["name"] == unit]
+                    return daemon["quotas"]["max-host-memory"]["limit"]
+                check(limit() == ((512 + 700) << 20 if can else none), limit())
+                groups = pathlib.Path("/proc", str(program.daemons()[unit]), "cgroup").read_text()
+                check(not can or not os.environ.get("TEST_GROUPS") or f"/{unit}/" in groups, groups)
+                # The group of a vcudad that was killed is used again.
+                seen = len(program.words)
+                os.kill(program.daemons()[unit], signal.SIGKILL)
+                program.wait_for_words(f"{unit} has 512 MiB", since=seen)
+                check(limit() == ((512 + 700) << 20 if can else none), "the next vcudad")
+
+
+# A VM has control groups of version 2 alone. Its first program is in the root group, which lends what it has.
+GROUPS_V2 = """
+mount -t cgroup2 none /sys/fs/cgroup && echo +memory >/sys/fs/cgroup/cgroup.subtree_control || exit 1
+VCUDA_SANDBOX=off TEST_GROUPS=/sys/fs/cgroup exec "$@"
+"""
+
+
+def limits_v2():
+    """The same with control groups of version 2: the plug-in makes one for each vcudad."""
+    r = subprocess.run([f"{BUILD}/cli/vcuda", "vm", "run", "--kernel", "6.1", "--backend", "cpu", "--", "sh", "-c", GROUPS_V2, "sh",
+                        sys.executable, __file__, BUILD, "limits"], capture_output=True, text=True, check=False)
+    print(r.stdout, r.stderr)
+    check(r.returncode == 0, r.returncode)
 
 
 def slow():

@@ -182,6 +182,19 @@ def rules(good):
         check(False, f"the rules do not see change {number} of {device}")
 
 
+def limits():
+    """A claim's limit of host memory follows from the memory of its devices, or is that of its DeviceClass."""
+    with running("--host-memory", "500") as cluster:
+        if words := [line for line in cluster.program.words if "the host memory of vcudads has no limit" in line]:
+            skip(words[0])
+        own = {"source": "FromClass", "opaque": {"driver": "virtio-cuda", "parameters": {**CLASS, "max-host-memory": "3G"}}}
+        names = [cluster.prepare(cluster.claim("one", ("gpu-1", {"memory": "256Mi", "share": "25"}))),
+                 cluster.prepare(cluster.claim("two", *((gpu, {"memory": "64Mi", "share": "10"}) for gpu in ("gpu-0", "gpu-1")))),
+                 cluster.prepare(cluster.claim("own", ("gpu-0", {"memory": "256Mi", "share": "25"}), config=[own]))]
+        found = {daemon["name"]: daemon["quotas"]["max-host-memory"]["limit"] >> 20 for daemon in cluster.program.listed(BUILD)}
+        check([found[name.partition("=")[2]] for name in names] == [256 + 500, 2 * 64 + 500, 3 << 10], found)
+
+
 def claims():
     """Prepare and Unprepare, again and again."""
     with running() as cluster:

@@ -54,6 +54,7 @@ def check_daemonset(daemonset, mode):
             check(volumes.get(mount["name"]) == mount["mountPath"], f"{mount} of {volumes}")
     (container,) = spec["containers"]
     check(container["command"][0].endswith("/share/virtio-cuda/kubernetes/vcuda-kube") and container["args"][0] == mode, container)
+    check(int(container["args"][container["args"].index("--host-memory") + 1]) > 0, "the host memory of programs has no limit")
     r = subprocess.run([sys.executable, PROGRAM, *container["args"], "--help"], capture_output=True, text=True, check=False)
     check(r.returncode == 0, f"{container['args']}: {r.stderr}")
     command = spec["initContainers"][0]["command"]

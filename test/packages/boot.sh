@@ -68,7 +68,7 @@ for ((i = 0; i < 100; i++)); do
 	sleep 0.2
 done
 vcuda vm list --json | grep -q '"max-contexts": *{[^}]*"limit": *7' || die "vm1: $(vcuda vm list --json)"
-[ "$(systemctl is-active vcuda-arbiter.service)" = active ] || die "the arbiter does not run"
+wait_for '[ "$(systemctl is-active vcuda-arbiter.service)" = active ]'
 say "a file with a mistake keeps its daemon from starting"
 echo 'max-contexs = 5' >/etc/vcuda/vm2.conf
 ! vcuda config check >/tmp/check.out 2>&1 || die "vcuda config check finds no mistake"

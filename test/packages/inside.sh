@@ -104,7 +104,11 @@ cp "$triplet/libcuda.so.1" /tmp/other-libcuda
 apt install --reinstall /upgrade/virtio-cuda-guest_*.deb
 [ "$(realpath "$(loaded)")" = "$(realpath "$triplet/libcuda.so.1")" ] || die "the loader takes $(loaded)"
 cmp "$triplet/libcuda.so.1" /tmp/other-libcuda
-rm "$triplet/libcuda.so.1"
+say "our folder first for all programs"
+ln -s zz-virtio-cuda.conf /etc/ld.so.conf.d/00-virtio-cuda.conf && ldconfig
+[ "$(loaded)" = "$triplet/vcuda/libcuda.so.1" ] || die "the loader takes $(loaded)"
+rm "$triplet/libcuda.so.1" /etc/ld.so.conf.d/00-virtio-cuda.conf
+ldconfig
 
 say "purge"
 mkdir -p /etc/vcuda

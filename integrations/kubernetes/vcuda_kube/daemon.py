@@ -24,14 +24,15 @@ def log(text):
 class Daemon(subprocess.Popen):
     """A vcudad. Its log goes on to ours, and its last lines say why it has ended."""
 
-    def __init__(self, settings, name, arguments, environment):
-        """Returns when it listens. Raises Failure."""
+    def __init__(self, settings, name, arguments, environment, group=None):
+        """Returns when it listens. Raises Failure. `group`: the folder of its control group; None for that of this process."""
         self.last = collections.deque(maxlen=3)
         options = ["--backend", settings.backend, *(["--config", settings.config] if settings.config else []), *arguments]
+        enter = ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(group)] if group else []
         ready, told = os.pipe()
         with os.fdopen(ready, "rb", buffering=0) as pipe:
             try:
-                super().__init__([settings.vcudad, *options, "--ready-fd", str(told)], pass_fds=[told], stdin=subprocess.DEVNULL,
+                super().__init__([*enter, settings.vcudad, *options, "--ready-fd", str(told)], pass_fds=[told], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                  env=settings.environment(**environment), start_new_session=True)
             except OSError as error:

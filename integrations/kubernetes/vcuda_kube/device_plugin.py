@@ -2,7 +2,9 @@
 """The kubelet's device plug-in API, v1beta1: each GPU is N slices, each with 1/N of its memory and of the device's time."""
 
 import hashlib
+import json
 import pathlib
+import subprocess
 import time
 
 import grpc
@@ -164,8 +166,28 @@ class DevicePlugin(Plugin):
 
     # ---- containers that have ended ----
 
+    def initial(self, units, held):
+        """The units that may be those of init containers, which the kubelet does not list: an init container's slices go to the next
+        containers of its pod, which may take fewer. So each has a slice of a listed container, or of another init container that has.
+        """
+        used, found = set().union(*held), set()
+        while more := {unit for unit in units - found if used & set(unit.owner["slices"])}:
+            found |= more
+            used.update(*(unit.owner["slices"] for unit in more))
+        return found
+
+    def busy(self):
+        """The names of units whose vcudad serves a program or a VM. Raises Failure."""
+        try:
+            answer = subprocess.run([self.settings.vcuda, "vm", "list", "--json"], capture_output=True, text=True, check=False,
+                                    timeout=CALL_LIMIT_S, env=self.settings.environment())
+            return {daemon["name"] for daemon in json.loads(answer.stdout) if daemon["processes"] or daemon["vm"] == "connected"}
+        except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+            raise Failure(f"`vcuda vm list` does not list the vcudads: {error}") from error
+
     def collect(self):
-        """Removes units whose slices no container has had for `collect_after`. The device plug-in API has no call for that.
+        """Removes units whose slices no container has had for `collect_after`, and that serve no program. The device plug-in API has
+        no call for that.
 
         The delay: the kubelet does not list a pod yet that it is admitting, and few pods just after its own start.
         """
@@ -181,18 +203,14 @@ class DevicePlugin(Plugin):
             return
         held = [{slice_id for devices in container.devices if devices.resource_name == self.settings.resource for slice_id in devices.device_ids}
                 for pod in answer.pod_resources for container in pod.containers]
-        used = set().union(*held)
-        now, missing = time.monotonic(), {}
-        for unit in units:
-            slices = set(unit.owner["slices"])
-            if slices in held:
-                self.listed.add(unit)
-            elif unit in self.listed or not slices & used:
-                missing[unit] = self.missing.get(unit, now)
-            # Else it may be the one of an init container, which the kubelet does not list: the pod's other containers have its slices.
-        self.missing = missing
-        self.listed &= set(units)
-        for unit in [unit for unit, since in missing.items() if now - since >= self.settings.collect_after]:
+        now = time.monotonic()
+        there = {unit for unit in units if set(unit.owner["slices"]) in held}
+        self.listed = (self.listed | there) & set(units)
+        there |= self.initial(set(units) - self.listed, held)
+        self.missing = {unit: self.missing.get(unit, now) for unit in units if unit not in there}
+        over = [unit for unit, since in self.missing.items() if now - since >= self.settings.collect_after]
+        busy = self.busy() if over else set()
+        for unit in [unit for unit in over if unit.name not in busy]:
             log(f"{unit.name} is over: no container has its slices")
             self.units.remove(unit)
             self.changed()

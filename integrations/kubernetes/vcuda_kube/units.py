@@ -20,6 +20,7 @@ import threading
 import time
 
 from .daemon import Daemon, Failure, log, stop
+from .groups import Groups
 
 KIND = "virtio-cuda/gpu"
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
@@ -121,6 +122,7 @@ class Units:
         self.run = pathlib.Path(settings.run)
         self.cdi = pathlib.Path(settings.cdi)
         self.state = pathlib.Path(settings.state, "units.json")
+        self.groups, self.host_memory_mib = Groups(), settings.host_memory
         for folder, mode in ((self.run, 0o700), (self.state.parent, 0o700), (self.cdi, 0o755)):
             folder.mkdir(mode=mode, parents=True, exist_ok=True)
 
@@ -130,6 +132,7 @@ class Units:
         """Takes the units that the file names; watch() starts them. Removes what an earlier run has left of others."""
         units = self._read()
         end_leftovers(self.run)
+        self._open_groups()
         for path in [*self.run.glob(f"{self.settings.kind}-*"), *self.run.glob("probe*")]:
             if path.name not in units:
                 shutil.rmtree(path, ignore_errors=True)
@@ -153,6 +156,26 @@ class Units:
     def _write(self, units):
         text = json.dumps({"version": STATE_VERSION, "units": [dataclasses.asdict(unit) for unit in units]}, indent=1)
         write_file(self.state, text + "\n")
+
+    def _open_groups(self):
+        """Host memory has no limit where vcudad can set none."""
+        if not self.host_memory_mib:
+            return
+        try:
+            self.groups.open()
+            with tempfile.TemporaryDirectory(prefix="probe", dir=self.run) as folder:
+                stop([Daemon(self.settings, "probe", ["--socket", f"{folder}/socket", "--control", "none", "--max-host-memory", "1G"], {},
+                             self.groups.make("probe"))])
+        except (Failure, OSError) as failure:
+            log(f"the host memory of vcudads has no limit: {failure}")
+            self.host_memory_mib = 0
+        self.groups.remove("probe")
+
+    def _host_memory(self, unit):
+        """vcudad's option. A software GPU has its memory there, and a GPU's memory is there while it is released."""
+        if not self.host_memory_mib or "max-host-memory" in unit.quotas:
+            return []
+        return ["--max-host-memory", f"{unit.memory_mib * len(unit.uuids) + self.host_memory_mib}M"]
 
     # ---- one unit ----
 
@@ -222,6 +245,7 @@ class Units:
                 stop([unit.daemon])
             self._cdi_file(unit).unlink(missing_ok=True)
             shutil.rmtree(self.run / unit.name, ignore_errors=True)
+            self.groups.remove(unit.name)
             with self.lock:
                 del self.units[unit.name]
 
@@ -243,9 +267,11 @@ class Units:
                      "--max-device-memory", f"{unit.memory_mib}M", "--share", str(unit.share)]
         if not self.settings.vm:
             arguments.append("--allow-any-user")
+        arguments += self._host_memory(unit)
         for name, value in unit.quotas.items():
             arguments += [f"--{name}", str(value)]
-        daemon = Daemon(self.settings, unit.name, arguments, {"CUDA_VISIBLE_DEVICES": ",".join(unit.uuids)})
+        daemon = Daemon(self.settings, unit.name, arguments, {"CUDA_VISIBLE_DEVICES": ",".join(unit.uuids)},
+                        self.groups.make(unit.name))
         try:
             self._describe(unit)
         except BaseException:
