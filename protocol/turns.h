@@ -22,7 +22,6 @@ struct vcuda_demand {
 				     any runs */
 	_Atomic uint32_t on_gpu;  /* not 0: work runs on when the worker's process is stopped */
 	_Atomic uint32_t waits;   /* not 0: on a GPU, work that runs may wait for its process */
-	_Atomic uint32_t tries;   /* not 0: on a GPU, a command of the worker waits for a trial, or runs in it */
 	_Atomic uint32_t overran; /* not 0: the process ends: its kernels run outside of the VM's turns */
 	uint32_t number;          /* the worker's, by vcudad; not 0 */
 
@@ -30,6 +29,8 @@ struct vcuda_demand {
 	_Atomic uint32_t commands; /* commands that have passed the gate, modulo 2^32 */
 	_Atomic uint32_t inside;   /* commands that have passed the gate and not ended */
 	_Atomic uint32_t waiting;  /* threads that wait at the gate; each also adds 1 to `drained` */
+
+	_Atomic uint32_t tries; /* not 0: on a GPU, a command of the worker waits for a trial, or runs in it */
 };
 
 /*
