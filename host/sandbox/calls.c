@@ -90,6 +90,7 @@ const struct sandbox_call_rule sandbox_allowed_rules[] = {
 	{S(prlimit64), CALLS_COMPILER, 1, {SCMP_A0(SCMP_CMP_EQ, 0)}},
 	/* For the calling thread only: the software GPU compiles at a lower priority. */
 	{S(setpriority), CALLS_ALL, 2, {SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0)}},
+	{S(getpriority), CALLS_ALL, 2, {SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0)}},
 	/* With --sandbox=log: to hear of unknown calls, and to let them go on. */
 	{S(ioctl), NO_DRIVER, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_RECV)}},
 	{S(ioctl), NO_DRIVER, 1, {SCMP_A1(SCMP_CMP_EQ, SECCOMP_IOCTL_NOTIF_SEND)}},

@@ -57,6 +57,7 @@ static pthread_cond_t extra_work = PTHREAD_COND_INITIALIZER; /* the same for wor
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER;       /* waiting threads: something ended */
 static unsigned int idle, idle_extra;                        /* workers that sleep, of either kind */
 static unsigned int extra;                                   /* workers beyond the device's number */
+static int own_nice;                                         /* the program may run under `nice` */
 static unsigned int waiting;                                 /* threads that sleep in softgpu_wait_any() */
 static uint64_t submitted;
 static uint64_t pending;                                 /* submitted operations that have not ended */
@@ -523,10 +524,12 @@ static void *worker(void *unused)
 static void *extra_worker(void *unused)
 {
 	struct softgpu_op *op;
+	int nice_value;
 
 	softgpu_lock();
+	nice_value = own_nice + EXTRA_NICE + (int)extra;
 	/* The nice value of the calling thread. */
-	setpriority(PRIO_PROCESS, 0, extra < MOST_NICE - EXTRA_NICE ? EXTRA_NICE + (int)extra : MOST_NICE);
+	setpriority(PRIO_PROCESS, 0, nice_value < MOST_NICE ? nice_value : MOST_NICE);
 	do {
 		while ((op = next_for_extra(extra - 1)))
 			run_slice(op);
@@ -556,6 +559,7 @@ bool softgpu_workers_start(void)
 	unsigned int want = softgpu_device()->threads > 1 ? softgpu_device()->threads : 2;
 
 	softgpu_lock();
+	own_nice = getpriority(PRIO_PROCESS, 0);
 	while (running < want && start_worker(worker))
 		running++;
 	softgpu_unlock();

@@ -88,7 +88,7 @@ _Noreturn static void be_process(int orders, bool background, pid_t parent)
 	if (!sandbox_forbid_processes())
 		_exit(WORKER_COMPILE_BAD);
 	if (background)
-		setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE);
+		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BACKGROUND_NICE);
 	worker_compile_process_run(ORDERS, spawner.compile, spawner.own_bytes);
 }
 
