@@ -50,7 +50,7 @@ def build_program(nvcc, folder, name):
 
 
 def wait_for_all():
-    """What the processes took whose parents have ended: they are children of this one."""
+    """The use of processes whose parents have ended: they are children of this one."""
     try:
         while True:
             yield os.wait4(-1, 0)[2]

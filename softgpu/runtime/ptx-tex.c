@@ -177,7 +177,7 @@ static uint32_t whole_level(const struct ptx_texture *t, float lod)
 
 /* ---- integers ---- */
 
-/* Of the second texel. */
+/* The weight of the second texel, in 256ths. */
 INLINE int64_t whole_weight(float weight)
 {
 	return (int64_t)(weight * 256);

@@ -109,7 +109,7 @@ static pid_t start(void (*run)(int), int rank)
 	if (pid)
 		return pid;
 	run(rank);
-	/* What the exit handlers of a process with a lost partner do is NCCL's affair. */
+	/* NCCL's exit handlers may wait for the lost partner. */
 	_exit(0);
 }
 

@@ -43,20 +43,20 @@ static void check_order(void)
 	CHECK(daemon_ledger_choose_trial(0, 0) == rows[1].number);
 	needs(0, true);
 	needs(2, true);
-	/* It keeps the trial while its work runs. */
+	/* The worker keeps the trial while its work runs. */
 	runs(1, true, false);
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
 	CHECK(daemon_ledger_choose_trial(0, 0) == rows[1].number);
-	/* Its command has come to a closed gate. */
+	/* The worker's command has come to a closed gate. */
 	runs(1, false, false);
 	atomic_store(&rows[1].demand->wanted, 0);
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) != rows[1].number);
-	/* Its work has ended. */
+	/* The worker's work has ended. */
 	runs(1, false, false);
 	needs(1, false);
 	trial = daemon_ledger_choose_trial(rows[1].number, 0);
 	CHECK(trial == rows[0].number || trial == rows[2].number);
-	/* It needs one again, behind the others. */
+	/* The worker needs a trial again, behind the others. */
 	needs(1, true);
 	needs(trial == rows[0].number ? 0 : 2, false);
 	CHECK(daemon_ledger_choose_trial(trial, 0) == rows[trial == rows[0].number ? 2 : 0].number);
