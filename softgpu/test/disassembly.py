@@ -328,7 +328,7 @@ def main():
     for (kind, name), text in comparison.examples.items():
         if kind == "unknown":
             print(f"not decoded: {text}")
-    sys.exit(bool(comparison.faults))
+    sys.exit(bool(comparison.faults or unknown or not comparison.compared))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,8 @@ static bool run_file(const char *path, enum mode mode)
 	if (r.record)
 		fclose(r.record);
 	fflush(stdout);
-	return !r.wrong;
+	/* An assembler that refuses all, or ends, shows nothing. */
+	return !r.wrong && (r.right || r.refused || mode == DUMP);
 }
 
 int main(int argc, char **argv)

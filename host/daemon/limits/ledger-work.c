@@ -134,7 +134,7 @@ static uint64_t trials;
 
 struct trial {
 	uint32_t last, only;
-	const struct daemon_ledger_row *stays, *alone, *first;
+	const struct daemon_ledger_row *stays, *alone, *first, *waits;
 };
 
 static void consider_trial(struct daemon_ledger_row *row, void *argument)
@@ -148,11 +148,15 @@ static void consider_trial(struct daemon_ledger_row *row, void *argument)
 	}
 	if (!row->tries)
 		row->tries = ++trials;
-	if (runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row))
-		return;
 	/* The operator's pause may hold its command back. */
 	if (!runs && !atomic_load(&row->demand->wanted))
 		return;
+	if (runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row)) {
+		/* The command that it waits for may be its own. */
+		if (atomic_load(&row->demand->wanted) && (!c->waits || row->tries < c->waits->tries))
+			c->waits = row;
+		return;
+	}
 	if (row->number == c->last)
 		c->stays = row;
 	if (row->number == c->only)
@@ -167,6 +171,6 @@ uint32_t daemon_ledger_choose_trial(uint32_t last, uint32_t only)
 	const struct daemon_ledger_row *chosen;
 
 	daemon_ledger_each(consider_trial, &c);
-	chosen = c.alone ? c.alone : c.stays ? c.stays : c.first;
+	chosen = c.alone ? c.alone : c.stays ? c.stays : c.first ? c.first : c.waits;
 	return chosen ? chosen->number : 0;
 }

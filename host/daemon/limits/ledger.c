@@ -435,6 +435,24 @@ static void close_demand(struct daemon_ledger_row *row)
 	row->demand = NULL;
 }
 
+static void has_number(struct daemon_ledger_row *row, void *number)
+{
+	if (row->number == *(const uint32_t *)number)
+		*(uint32_t *)number = 0;
+}
+
+/* One that no worker has. vcudad serves fewer workers than there are numbers. */
+static uint32_t free_number(void)
+{
+	uint32_t number;
+
+	do {
+		number = ledger.next_number = ledger.next_number % VCUDA_TURNS_MOST_NUMBER + 1;
+		daemon_ledger_each(has_number, &number);
+	} while (!number);
+	return number;
+}
+
 /* Without the page a worker would run whenever it likes. */
 static int make_demand(struct daemon_ledger_row *row)
 {
@@ -447,7 +465,7 @@ static int make_demand(struct daemon_ledger_row *row)
 	if (row->demand_fd < 0)
 		return row->demand_fd;
 	row->demand = page;
-	row->number = row->demand->number = ledger.next_number = ledger.next_number % VCUDA_TURNS_MOST_NUMBER + 1;
+	row->number = row->demand->number = free_number();
 	row->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (row->drained_fd >= 0)
 		return 0;

@@ -122,8 +122,8 @@ void daemon_ledger_note_choice(uint32_t number);
 
 /*
  * Chooses the worker that has a trial (protocol/turns.h), and returns its number: `only` if that worker needs one, else
- * `last` while it needs one, else the one that has waited longest. Returns 0 if no worker needs a trial. Work that may
- * wait for its process keeps no other worker from a trial, nor does a worker that is paused.
+ * `last` while it needs one, else the one that has waited longest. Returns 0 if no worker needs a trial. A worker whose
+ * work may wait for its process comes last, and keeps no other from a trial; a worker that is paused has none.
  */
 uint32_t daemon_ledger_choose_trial(uint32_t last, uint32_t only);
 

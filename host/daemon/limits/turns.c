@@ -16,7 +16,8 @@
 
 /*
  * Each process whose work has not ended so many quanta after the turn takes the device's time from other VMs. For so
- * long afterwards one process of the VM works at a time: at first, and at most, since the time doubles each time.
+ * long afterwards one process of the VM works at a time: at first, and at most, since the time doubles if that happens
+ * again within the most.
  */
 #define LATE_QUANTA 5
 #define FIRST_ONE_BY_ONE_MS 60000
@@ -110,7 +111,7 @@ static void work_one_by_one(void)
 	daemon_ledger_choose_worker(0, true, &running);
 	if (!running && !turns.only)
 		return;
-	if (!turns.one_by_one_ms)
+	if (!turns.one_by_one_ms || daemon_now() > turns.one_by_one + MOST_ONE_BY_ONE_MS)
 		turns.one_by_one_ms = FIRST_ONE_BY_ONE_MS;
 	else if (turns.one_by_one <= daemon_now() && turns.one_by_one_ms < MOST_ONE_BY_ONE_MS)
 		turns.one_by_one_ms *= 2;

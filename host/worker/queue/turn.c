@@ -80,12 +80,13 @@
 static struct {
 	_Atomic(const struct vcuda_turns *) turns; /* NULL: nothing counts commands */
 	struct worker_session *session;
-	_Atomic uint64_t outstanding; /* commands that the driver has, and that are not known to have ended */
-	_Atomic uint64_t allowed;     /* so many may be outstanding while VMs take turns */
-	_Atomic uint32_t starts;      /* how often a command was the only one outstanding: a futex for the thread */
-	_Atomic uint32_t changes;     /* of `allowed`, and fewer outstanding: a futex for commands */
-	_Atomic uint32_t waiters;     /* for `changes` */
-	_Atomic uint64_t tried_until; /* the end of the time without a trial */
+	_Atomic uint64_t outstanding;   /* commands that the driver has, and that are not known to have ended */
+	_Atomic uint64_t allowed;       /* so many may be outstanding while VMs take turns */
+	_Atomic uint32_t starts;        /* how often a command was the only one outstanding: a futex for the thread */
+	_Atomic uint32_t changes;       /* of `allowed`, and fewer outstanding: a futex for commands */
+	_Atomic uint32_t waiters;       /* for `changes` */
+	_Atomic uint64_t tried_until;   /* the end of the time without a trial */
+	_Atomic bool forgot_event;      /* of a context, since the last work ended */
 	_Atomic bool waits_for_process; /* a command that is outstanding may wait for the process */
 	uint32_t number;
 	/* The thread's own. */
@@ -110,15 +111,21 @@ static void stop_running(const struct vcuda_turns *t)
 		eventfd_write(t->drained, 1);
 }
 
-static bool needs_trial(void)
+/*
+ * Processes that share memory or events may wait for one another's work, as ranks of NCCL do: one of them alone could
+ * not end its work.
+ */
+static bool needs_trial(uint32_t now)
 {
-	return vcuda_now_ns() >= atomic_load(&turn.tried_until);
+	const struct worker_session *s = turn.session;
+
+	return now & VCUDA_TURNS_TAKEN && vcuda_now_ns() >= atomic_load(&turn.tried_until) &&
+	       !(s->has_shared && s->has_shared());
 }
 
-static bool may_begin(uint32_t now)
+static bool may_begin(uint32_t now, bool needs)
 {
-	return vcuda_turns_may_run(now, turn.number) &&
-	       (!(now & VCUDA_TURNS_TAKEN) || VCUDA_TURNS_TRIAL(now) == turn.number || !needs_trial());
+	return vcuda_turns_may_run(now, turn.number) && (!needs || VCUDA_TURNS_TRIAL(now) == turn.number);
 }
 
 /* vcudad looks for a worker that gets a trial. */
@@ -138,12 +145,15 @@ static void wait_for_change(uint32_t seen)
 /* Waits for a moment where the command may not pass. */
 static bool may_pass(const struct vcuda_turns *t)
 {
+	/* Without a change of the state: other work of this worker may end, and no trial be needed any more. */
+	static const struct timespec longest = {.tv_nsec = 10000000};
 	uint32_t seen = atomic_load(&turn.changes), now = state(t);
+	bool needs = needs_trial(now);
 
-	if (now & VCUDA_TURNS_TAKEN && needs_trial())
+	if (needs)
 		set_tries(t, 1);
-	if (!may_begin(now))
-		syscall(SYS_futex, t->state, FUTEX_WAIT, now, NULL, NULL, 0);
+	if (!may_begin(now, needs))
+		syscall(SYS_futex, t->state, FUTEX_WAIT, now, needs ? &longest : NULL, NULL, 0);
 	else if (now & VCUDA_TURNS_TAKEN && atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed))
 		wait_for_change(seen);
 	else
@@ -166,11 +176,13 @@ void worker_turn_wait(void)
 enum worker_turn worker_turn_begin(void)
 {
 	const struct vcuda_turns *t = atomic_load_explicit(&turn.turns, memory_order_acquire);
+	uint32_t now;
 
 	if (!t)
 		return WORKER_TURN_NONE;
 	atomic_fetch_add(&t->demand->running, 1);
-	if (may_begin(state(t)))
+	now = state(t);
+	if (may_begin(now, needs_trial(now)))
 		return WORKER_TURN_BEGUN;
 	stop_running(t);
 	return WORKER_TURN_OTHER;
@@ -288,7 +300,8 @@ static _Noreturn void end_overrun(void)
  */
 static uint64_t wait_for_events(const struct vcuda_turns *t, uint64_t most)
 {
-	uint64_t began = vcuda_now_ns(), patience = first_patience(), next = began + patience, looked = began, in_turns = 0;
+	uint64_t began = vcuda_now_ns(), patience = first_patience(), next = began + patience, looked = began,
+		 in_turns = 0;
 	uint32_t before = state(t), now;
 
 	for (; !worker_turn_events_done(turn.session); before = now) {
@@ -337,8 +350,8 @@ static void settle(const struct vcuda_turns *t)
 	uint64_t count = atomic_load(&turn.outstanding), ns;
 	uint32_t now = state(t);
 	bool waits;
-	bool limited = now & VCUDA_TURNS_TAKEN && vcuda_turns_may_run(now, turn.number) &&
-		       count <= atomic_load(&turn.allowed);
+	bool limited =
+		now & VCUDA_TURNS_TAKEN && vcuda_turns_may_run(now, turn.number) && count <= atomic_load(&turn.allowed);
 
 	worker_turn_events_record(turn.session);
 	ns = wait_for_events(t, time_for(count, limited));
@@ -347,8 +360,11 @@ static void settle(const struct vcuda_turns *t)
 		adapt_limit(ns, VCUDA_TURNS_PROCESSES(now),
 			    atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed));
 	atomic_store(&turn.allowed, turn.limit);
-	atomic_store(&turn.tried_until, vcuda_now_ns() + TRIED_NS);
-	set_tries(t, 0);
+	/* Work of a context that is being destroyed has no event, and may run. */
+	if (!atomic_exchange(&turn.forgot_event, false)) {
+		atomic_store(&turn.tried_until, vcuda_now_ns() + TRIED_NS);
+		set_tries(t, 0);
+	}
 	waits = atomic_exchange(&turn.waits_for_process, false);
 	if (atomic_fetch_sub(&turn.outstanding, count) == count)
 		stop_running(t);
@@ -393,8 +409,14 @@ static void give_turn_up(void)
 	stop_running(atomic_load(&turn.turns));
 }
 
+static void forget_event(uint64_t context)
+{
+	atomic_store(&turn.forgot_event, true);
+	worker_turn_events_forget(context);
+}
+
 const struct worker_context_watcher worker_turn_watcher = {
-	.ends = worker_turn_events_forget, .is_put_off = hold_turn, .has_ended = give_turn_up};
+	.ends = forget_event, .is_put_off = hold_turn, .has_ended = give_turn_up};
 
 bool worker_turn_start(struct worker_session *s, const struct vcuda_turns *turns)
 {

@@ -23,6 +23,8 @@ static struct value condition(struct lift *l, const struct sass_instr *i)
 static void jump_to(struct lift *l, struct value p, unsigned int instance, uint32_t target)
 {
 	webs_jump(l->webs, instance, target);
+	/* The halves of a sum must be written on the same way. */
+	forget_sums(l);
 	if (is_text(p, "%pt"))
 		emit(l, "bra $vcuda_L%u_%x", instance, target);
 	else

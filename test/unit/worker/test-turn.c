@@ -267,11 +267,39 @@ static void test_trial(void **unused)
 	while (atomic_load(&demand.tries))
 		nap();
 	assert_true(read(turns.drained, &count, sizeof(count)) > 0);
+	/* The next commands, of a worker that needs no trial for two seconds, or whose trial it is. */
+	set_state(OWN_TURN);
 	count = atomic_load(&producer.passed);
 	while (atomic_load(&producer.passed) == count)
 		nap();
-	assert_int_equal(atomic_load(&demand.tries), 0);
 	stop_producer();
+}
+
+static _Atomic bool shares;
+
+static bool has_shared(void)
+{
+	return atomic_load(&shares);
+}
+
+/* A process that shares memory may wait for another one's work, and needs no trial. */
+static void test_shares(void **unused)
+{
+	session.has_shared = has_shared;
+	settle_all();
+	/* Until the worker would need a trial. */
+	for (int i = 0; i < 2100; i++)
+		nap();
+	set_state(VCUDA_TURNS_STATE(VCUDA_TURNS_TAKEN, 1, 0, OTHER_NUMBER));
+	start_producer();
+	while (!atomic_load(&demand.tries))
+		nap();
+	assert_int_equal(atomic_load(&producer.passed), 0);
+	atomic_store(&shares, true);
+	while (!atomic_load(&producer.passed))
+		nap();
+	stop_producer();
+	atomic_store(&shares, false);
 }
 
 /* Work counts from the command on until it has ended. */
@@ -549,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_before_start),
 		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_trial),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_other_worker),
