@@ -32,12 +32,12 @@ def written(result):
 
 def compile_results():
     run = load(ROOT / "bench/compile/run.py")
-    rows = [{"program": name, "builds": [{"build": build, "wall": 1, "processor": 2, "runs": [(1.0 + at, 2.0), (1.5, 2.5)]}
+    rows = [{"program": name, "builds": [{"build": build, "wall": 1, "processor": 2, "runs": [(1.0 + at, 2.0, 30.0), (1.5, 2.5, 31.0)]}
                                          for at, build in enumerate(("old", "new"))]} for name in ("small", "many")]
     result = run.result(rows, MACHINE, "run.py old new")
     assert result["sides"] == ["before", "after"] and result["about"] == {"before": "old", "after": "new"}, result
     cases = written(result)
-    assert len(cases) == 4, cases
+    assert len(cases) == 6 and cases["memory", "many"]["after"]["samples"] == [30.0, 31.0], cases
     assert cases["wall time", "many"]["after"]["samples"] == [2.0, 1.5] and cases["processor time", "small"]["before"]["samples"] == [2.0, 2.5], cases
     alone = [{**row, "builds": row["builds"][:1]} for row in rows]
     assert run.result(alone, MACHINE, "run.py old")["sides"] == ["build"]
