@@ -261,18 +261,18 @@ def compile_ends():
 
 
 def compile_cached():
-    """Kernels of the cache start no process."""
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["VCUDA_CACHE"] = directory
-        # Quick code that runs for long, as on a busy machine, would be compiled again.
-        os.environ["VCUDA_CPU_COMPILE"] = "optimised"
-        for count in 1, 0:
-            with daemon() as (d, env):
-                p = Program(d, env)
-                check(p.compile("steps 3") == "0", "a small kernel")
-                found = p.processes()
-                check(len(found) == count, f"{len(found)} processes compile in place of {count}")
-                p.end()
+    """Kernels of the cache start no process. On a busy machine quick code may run for so long that a process optimises it, with less weight."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for mode in "auto", "optimised":
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ.update(VCUDA_CACHE=directory, VCUDA_CPU_COMPILE=mode)
+            for count in 1, 0:
+                with daemon() as (d, env):
+                    p = Program(d, env)
+                    check(p.compile("steps 3") == "0", "a small kernel")
+                    found = [n for n in p.processes() if mode == "optimised" or os.getpriority(os.PRIO_PROCESS, n) == own]
+                    check(len(found) == count, f"{mode}: {len(found)} processes compile in place of {count}")
+                    p.end()
 
 
 def compile_loads():
