@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times kernels on the software GPU, in C with OpenMP, and on PoCL, side by side in turns, and prints a Markdown table of medians.
 
-usage: softgpu.py [--rounds N] [--json FILE] [--virtual] [--cases NAME,...] [--one-thread] [--sides NAME,...] BUILD
+usage: softgpu.py [--rounds N] [--json FILE] [--virtual] [--before BUILD] [--cases NAME,...] [--one-thread] [--sides NAME,...] BUILD
   BUILD       the build folder
   --json      a file for all samples, in the format of bench/results
   --virtual   another side: the same program under `vcuda run`
+  --before    another side, "before": the software GPU of another build folder, with that build's own programs
   --one-thread  one thread a side, and its processor time instead of the time that passes: what is left to compare where other work
               has the machine as well
 A ratio is another side's time to the software GPU's: above 1, the software GPU is faster.
@@ -30,7 +31,13 @@ import machine
 import schema
 
 ABOUT = {"vcuda": "the software GPU", "openmp": "C with OpenMP (gcc -O3 -march=native)", "pocl": "OpenCL on PoCL",
-         "vcuda run": "the software GPU under `vcuda run`"}
+         "vcuda run": "the software GPU under `vcuda run`", "before": "the software GPU of an earlier build"}
+
+
+def direct_command(build):
+    """The benchmark's process with the software GPU in it."""
+    here = build.resolve() / "softgpu/bench"
+    return [str(here / "softgpu-bench"), "cuda", str(build.resolve() / "softgpu/libvcuda-cpu.so"), str(here / "softgpu.ptx")]
 
 
 class Side:
@@ -161,6 +168,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
     parser.add_argument("--virtual", action="store_true")
+    parser.add_argument("--before", type=pathlib.Path)
     parser.add_argument("--cases")
     parser.add_argument("--sides")
     parser.add_argument("--one-thread", action="store_true")
@@ -168,9 +176,8 @@ def main():
     args = parser.parse_args()
     # Otherwise the first rounds may run quick code.
     os.environ["VCUDA_CPU_COMPILE"] = "optimised"
-    here = args.build.resolve() / "softgpu/bench"
-    bench, library = str(here / "softgpu-bench"), str(args.build.resolve() / "softgpu/libvcuda-cpu.so")
-    direct = [bench, "cuda", library, str(here / "softgpu.ptx")]
+    direct = direct_command(args.build)
+    bench, ptx = direct[0], direct[-1]
     if args.one_thread:
         os.environ.update(SOFTGPU_CPU_TIME="1", OMP_NUM_THREADS="1", POCL_MAX_PTHREAD_COUNT="1", VCUDA_CPU_THREADS="1")
     facts = {**machine.host(), "backend": "cpu"}
@@ -186,7 +193,9 @@ def main():
     commands = {"vcuda": direct, "openmp": [bench, "openmp"], "pocl": [bench, "opencl", str(SOURCE)]}
     if args.virtual:
         commands["vcuda run"] = [str(args.build.resolve() / "cli/vcuda"), "run", "--backend", "cpu", "--", bench, "cuda",
-                                 "libcuda.so.1", str(here / "softgpu.ptx")]
+                                 "libcuda.so.1", ptx]
+    if args.before:
+        commands["before"] = direct_command(args.before)
     commands = {name: c for name, c in commands.items() if not args.sides or name in args.sides.split(",")}
     rows = []
     for case in cases:
