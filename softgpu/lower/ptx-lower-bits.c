@@ -100,7 +100,8 @@ bool emit_fns(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef mask = get(l, &i->ops[1], PTX_B32), base = get(l, &i->ops[2], PTX_B32);
 	LLVMValueRef offset = get(l, &i->ops[3], PTX_S32), zero = int_const(l, 32, 0), last = int_const(l, 32, 31);
-	LLVMValueRef down = compare(l, LLVMIntSLT, offset, zero), none = int_const(l, 32, UINT32_MAX), n, from, found, r, bit;
+	LLVMValueRef down = compare(l, LLVMIntSLT, offset, zero), none = int_const(l, 32, UINT32_MAX), n, from, found,
+		     r, bit;
 
 	n = select_of(l, down, LLVMBuildNeg(l->b, offset, ""), offset);
 	n = LLVMBuildSub(l->b, n, int_const(l, 32, 1), "");
@@ -194,19 +195,72 @@ static LLVMValueRef picked_byte(struct lower *l, LLVMValueRef whole, LLVMValueRe
 	return select_of(l, sign, LLVMBuildAShr(l->b, byte, int_const(l, 8, 7), ""), byte);
 }
 
-bool emit_prmt(struct lower *l, const struct ptx_instr *i)
+/* The four nibbles for a selector that is a constant. */
+static unsigned int constant_selector(const struct ptx_instr *i)
 {
-	LLVMValueRef a = resize(l, get(l, &i->ops[1], PTX_B32), 64, false);
-	LLVMValueRef b = resize(l, get(l, &i->ops[2], PTX_B32), 64, false);
+	uint64_t c = (uint64_t)i->ops[3].imm;
+
+	for (unsigned n = 0; n < sizeof(permutations) / sizeof(permutations[0]); n++)
+		if (i->mods & permutations[n].mod)
+			return permutations[n].selectors[c & 3];
+	return c & 0xffff;
+}
+
+/* The low bytes that a selector picks, if all bytes above are copies of the sign of the highest one of them; else 0. */
+static unsigned int bytes_below_signs(unsigned int selector)
+{
+	unsigned int plain = 0, sign;
+
+	while (plain < 4 && !(selector >> 4 * plain & 8))
+		plain++;
+	sign = plain ? (selector >> 4 * (plain - 1) & 7) | 8 : 0;
+	for (unsigned int n = plain; n < 4; n++)
+		if ((selector >> 4 * n & 15) != sign)
+			return 0;
+	return plain;
+}
+
+static LLVMValueRef permuted_by_constant(struct lower *l, unsigned int selector, LLVMValueRef a, LLVMValueRef b)
+{
+	unsigned int count = 4 * l->at.lanes;
+	LLVMTypeRef words = LLVMTypeOf(a), bytes = LLVMVectorType(int_type(l, 8), count);
+	LLVMValueRef from[4 * PTX_LANES], above = int_const(l, 32, 32 - 8 * bytes_below_signs(selector)), r;
+
+	for (unsigned int n = 0; n < count; n++) {
+		unsigned int pick = selector >> 4 * (n % 4) & 7;
+
+		from[n] = scalar_const(l->type.i32, n / 4 * 4 + (pick & 3) + (pick & 4 ? count : 0));
+	}
+	r = LLVMBuildShuffleVector(l->b, LLVMBuildBitCast(l->b, a, bytes, ""), LLVMBuildBitCast(l->b, b, bytes, ""),
+				   LLVMConstVector(from, count), "");
+	r = LLVMBuildBitCast(l->b, r, words, "");
+	return selector & 0x8888 ? LLVMBuildAShr(l->b, LLVMBuildShl(l->b, r, above, ""), above, "") : r;
+}
+
+static LLVMValueRef permuted(struct lower *l, const struct ptx_instr *i, LLVMValueRef a, LLVMValueRef b)
+{
 	LLVMValueRef selector = resize(l, get(l, &i->ops[3], PTX_B32), 64, false), r = int_const(l, 32, 0), byte;
 
 	selector = mode_selector(l, i, selector);
-	a = LLVMBuildOr(l->b, a, LLVMBuildShl(l->b, b, int_const(l, 64, 32), ""), "");
+	a = LLVMBuildOr(l->b, resize(l, a, 64, false),
+			LLVMBuildShl(l->b, resize(l, b, 64, false), int_const(l, 64, 32), ""), "");
 	for (unsigned n = 0; n < 4; n++) {
 		byte = picked_byte(l, a, LLVMBuildLShr(l->b, selector, int_const(l, 64, 4 * n), ""));
 		byte = LLVMBuildShl(l->b, resize(l, byte, 32, false), int_const(l, 32, 8 * n), "");
 		r = LLVMBuildOr(l->b, r, byte, "");
 	}
+	return r;
+}
+
+bool emit_prmt(struct lower *l, const struct ptx_instr *i)
+{
+	LLVMValueRef a = get(l, &i->ops[1], PTX_B32), b = get(l, &i->ops[2], PTX_B32), r;
+	bool is_constant = i->ops[3].kind == PTX_OP_INT;
+
+	if (is_constant && bytes_below_signs(constant_selector(i)))
+		r = permuted_by_constant(l, constant_selector(i), a, b);
+	else
+		r = permuted(l, i, a, b);
 	set(l, &i->ops[0], r, false);
 	return true;
 }
@@ -214,43 +268,45 @@ bool emit_prmt(struct lower *l, const struct ptx_instr *i)
 bool emit_shf(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef low = get(l, &i->ops[1], PTX_B32), high = get(l, &i->ops[2], PTX_B32);
-	LLVMValueRef by = get(l, &i->ops[3], PTX_U32), whole, r;
+	LLVMValueRef by = get(l, &i->ops[3], PTX_U32), args[] = {high, low, by}, r;
+	bool to_left = i->mods & M(L);
 
-	if (i->mods & M(WRAP))
-		by = LLVMBuildAnd(l->b, by, int_const(l, 32, 31), "");
-	else if (i->mods & M(CLAMP))
-		by = int2(l, "llvm.umin", by, int_const(l, 32, 32));
-	else
+	/* The intrinsics take the distance modulo 32. */
+	r = intrinsic(l, to_left ? "llvm.fshl" : "llvm.fshr", LLVMTypeOf(low), args, 3);
+	if (i->mods & M(CLAMP))
+		r = select_of(l, compare(l, LLVMIntUGE, by, int_const(l, 32, 32)), to_left ? low : high, r);
+	else if (!(i->mods & M(WRAP)))
 		return false;
-	whole = LLVMBuildShl(l->b, resize(l, high, 64, false), int_const(l, 64, 32), "");
-	whole = LLVMBuildOr(l->b, whole, resize(l, low, 64, false), "");
-	by = resize(l, by, 64, false);
-	if (i->mods & M(L))
-		r = LLVMBuildLShr(l->b, LLVMBuildShl(l->b, whole, by, ""), int_const(l, 64, 32), "");
-	else
-		r = LLVMBuildLShr(l->b, whole, by, "");
-	set(l, &i->ops[0], resize(l, r, 32, false), false);
+	set(l, &i->ops[0], r, false);
 	return true;
+}
+
+/*
+ * The function of the `count` words in v by its truth table, whose index has v[0] as the highest bit. Where v[0] has a
+ * 1, the result differs from that of a 0 by a function of the other words.
+ */
+static LLVMValueRef logic(struct lower *l, unsigned int table, const LLVMValueRef *v, unsigned int count)
+{
+	unsigned int bits = 1u << count, off, change;
+	LLVMValueRef r;
+
+	if (!table || table == (1u << bits) - 1)
+		return int_const(l, 32, table ? UINT32_MAX : 0);
+	off = table & ((1u << bits / 2) - 1);
+	change = off ^ table >> bits / 2;
+	r = logic(l, off, v + 1, count - 1);
+	return change ? LLVMBuildXor(l->b, r, LLVMBuildAnd(l->b, v[0], logic(l, change, v + 1, count - 1), ""), "") : r;
 }
 
 bool emit_lop3(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef v[3], r = int_const(l, 32, 0);
+	LLVMValueRef v[3], r;
 
 	if (i->ops[4].kind != PTX_OP_INT || (i->count == 6) != !!(i->mods & (M(AND) | M(OR))))
 		return false;
 	for (unsigned n = 0; n < 3; n++)
 		v[n] = get(l, &i->ops[n + 1], PTX_B32);
-	for (unsigned term = 0; term < 8; term++) {
-		LLVMValueRef product = int_const(l, 32, UINT32_MAX);
-
-		if (!(i->ops[4].imm >> term & 1))
-			continue;
-		for (unsigned n = 0; n < 3; n++)
-			product = LLVMBuildAnd(l->b, product, term >> (2 - n) & 1 ? v[n] : LLVMBuildNot(l->b, v[n], ""),
-					       "");
-		r = LLVMBuildOr(l->b, r, product, "");
-	}
+	r = logic(l, i->ops[4].imm & 0xff, v, 3);
 	if (i->count == 6 && i->ops[0].reg2 >= 0)
 		set_reg(l, i->ops[0].reg2,
 			LLVMBuildBinOp(l->b, i->mods & M(AND) ? LLVMAnd : LLVMOr,

@@ -67,10 +67,10 @@ static uint32_t w_bfi(uint32_t a, uint32_t b)
 	return b;
 }
 
-static uint32_t w_prmt(uint32_t a, uint32_t b)
+static uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
 {
 	uint64_t v = a | (uint64_t)b << 32;
-	uint32_t r = 0, selector = b;
+	uint32_t r = 0;
 
 	for (int n = 0; n < 4; n++) {
 		unsigned pick = selector >> 4 * n & 15;
@@ -79,6 +79,11 @@ static uint32_t w_prmt(uint32_t a, uint32_t b)
 		r |= (pick & 8 ? byte & 128 ? 255 : 0 : byte) << 8 * n;
 	}
 	return r;
+}
+
+static uint32_t w_prmt(uint32_t a, uint32_t b)
+{
+	return permute(a, b, b);
 }
 
 static void integers(void **state)
@@ -113,6 +118,95 @@ static void quotients(void **state)
 	check32("rem.u32", BESIDE("u", "sub.u32 %r2, %r2, 1;\n", "rem"), w_remu_less);
 	check32("div.s32", BESIDE("s", "sub.u32 %r2, %r2, 1;\n", "div"), w_divs_less);
 	check32("rem.s32", BESIDE("s", "add.u32 %r2, %r2, 1;\n", "rem"), w_rems_more);
+}
+
+/* ---- operands that are constants ---- */
+
+#define THIRD 0x9e3779b9u
+
+static uint32_t w_tables(uint32_t a, uint32_t b)
+{
+	uint32_t c = a * THIRD + b, sum = 0, r;
+
+	for (unsigned int table = 0; table < 256; table++) {
+		r = 0;
+		for (unsigned int bit = 0; bit < 32; bit++)
+			r |= (table >> ((a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1)) & 1) << bit;
+		sum = sum * THIRD + r;
+	}
+	return sum;
+}
+
+/* All pairs of nibbles, and those of bytes with their signs above. */
+static uint32_t constant_selector(unsigned int n)
+{
+	static const uint16_t signs[] = {0x8880, 0x9991, 0xfff7, 0x9910, 0xbb32,
+					 0xd541, 0xeee6, 0xffff, 0x8888, 0x0888};
+
+	return n < 256 ? n | (n * 7 & 0xff) << 8 : signs[n - 256];
+}
+
+#define SELECTORS 266
+
+static uint32_t w_selectors(uint32_t a, uint32_t b)
+{
+	uint32_t sum = 0;
+
+	for (unsigned int n = 0; n < SELECTORS; n++)
+		sum = sum * THIRD + permute(a, b, constant_selector(n));
+	return sum;
+}
+
+static uint32_t w_distances(uint32_t a, uint32_t b)
+{
+	uint32_t sum = 0;
+	uint64_t v = (uint64_t)b << 32 | a;
+
+	for (unsigned int n = 0; n < 40; n++) {
+		sum = sum * THIRD + (uint32_t)(v << (n & 31) >> 32);
+		sum = sum * THIRD + (uint32_t)(v >> (n < 32 ? n : 32));
+	}
+	return sum;
+}
+
+/* `line` has the number that `number` gives for 0 to count - 1. The sum of the results is compared. */
+static void check_constants(const char *name, const char *line, unsigned int count, uint32_t (*number)(unsigned int),
+			    uint32_t (*want)(uint32_t, uint32_t))
+{
+	static const char sum[] = "mad.lo.u32 %x, %x, 0x9e3779b9, %r3;\n";
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	fputs(REGISTERS ".reg .b32 %a, %b, %x;\nmul.wide.u32 %l3, %r1, 4;\n" LOAD32
+			"mad.lo.u32 %r2, %a, 0x9e3779b9, %b;\nmov.u32 %x, 0;\n",
+	      f);
+	for (unsigned int n = 0; n < count; n++) {
+		fprintf(f, line, number(n));
+		fputs(sum, f);
+	}
+	fputs("st.global.b32 [%l3], %x;\nret;\n}\n", f);
+	fclose(f);
+	check32(name, text, want);
+	free(text);
+}
+
+static uint32_t same(unsigned int n)
+{
+	return n;
+}
+
+static void constants(void **state)
+{
+	(void)state;
+	check_constants("tables of lop3", "lop3.b32 %%r3, %%a, %%b, %%r2, %u;\n", 256, same, w_tables);
+	check_constants("selectors of prmt", "prmt.b32 %%r3, %%a, %%b, %u;\n", SELECTORS, constant_selector,
+			w_selectors);
+	check_constants(
+		"distances of shf",
+		"mov.u32 %%r4, %u;\nshf.l.wrap.b32 %%r3, %%a, %%b, %%r4;\nmad.lo.u32 %%x, %%x, 0x9e3779b9, %%r3;\n"
+		"shf.r.clamp.b32 %%r3, %%a, %%b, %%r4;\n",
+		40, same, w_distances);
 }
 
 static void bits(void **state)
@@ -167,7 +261,8 @@ static void shifts_back(void **state)
 	check64("by 29, u64", HEAD64("shl.b64 %l5, %a, 32;\nshr.u64 %x, %l5, 29;\n"), w_zero3);
 	check64("by 1, b64", HEAD64("shl.b64 %l5, %a, 32;\nshr.b64 %x, %l5, 1;\n"), w_zero1);
 	check64("in place", HEAD64("shl.b64 %a, %a, 32;\nshr.s64 %x, %a, 30;\n"), w_extend2);
-	check64("two", HEAD64("shl.b64 %l5, %a, 32;\nshr.u64 %x, %l5, 28;\nshr.s64 %l5, %l5, 28;\nadd.s64 %x, %x, %l5;\n"),
+	check64("two",
+		HEAD64("shl.b64 %l5, %a, 32;\nshr.u64 %x, %l5, 28;\nshr.s64 %l5, %l5, 28;\nadd.s64 %x, %x, %l5;\n"),
 		w_both);
 	check64("source written between",
 		HEAD64("mov.u64 %l5, %b;\nshl.b64 %l6, %l5, 32;\nmov.u64 %l5, %a;\nshr.s64 %x, %l6, 30;\n"
@@ -178,7 +273,8 @@ static void shifts_back(void **state)
 		in64[2 * n] = 0x17fffffe8;
 	run_binary(PTX_BINARY_64("ld.global.u64 %a, [%l2];\ncvt.u64.u32 %l4, %r1;\nadd.s64 %l4, %a, %l4;\n"
 				 "add.s64 %l3, %l1, %l3;\n"
-				 "shl.b64 %l5, %l4, 32;\nshr.s64 %x, %l5, 30;\nst.global.b64 [%l3], %x;\nret;\n"), 64);
+				 "shl.b64 %l5, %l4, 32;\nshr.s64 %x, %l5, 30;\nst.global.b64 [%l3], %x;\nret;\n"),
+		   64);
 	for (unsigned n = 0; n < THREADS; n++)
 		assert_int_equal(out64[n], (uint64_t)(4 * (int64_t)(int32_t)(0x7fffffe8u + n)));
 }
@@ -258,8 +354,16 @@ static void rounding(void **state)
 
 static double random_double(uint64_t *seed)
 {
-	static const uint64_t odd[] = {0, 1ull << 63, 1, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000,
-				       0x7fefffffffffffff, 0x0010000000000000, 0x000fffffffffffff, 0x3ff0000000000000};
+	static const uint64_t odd[] = {0,
+				       1ull << 63,
+				       1,
+				       0x7ff0000000000000,
+				       0xfff0000000000000,
+				       0x7ff8000000000000,
+				       0x7fefffffffffffff,
+				       0x0010000000000000,
+				       0x000fffffffffffff,
+				       0x3ff0000000000000};
 	uint64_t bits;
 	double x;
 
@@ -268,7 +372,8 @@ static double random_double(uint64_t *seed)
 	if (bits % 8 == 0)
 		bits = odd[bits / 8 % 10];
 	else if (bits % 8 < 6) /* of like size, and often with few digits: exact results are special */
-		bits = (bits & (bits % 16 < 8 ? 0x800fffffffffffff : 0x800ff00000000000)) | (1000 + bits / 16 % 60) << 52;
+		bits = (bits & (bits % 16 < 8 ? 0x800fffffffffffff : 0x800ff00000000000)) | (1000 + bits / 16 % 60)
+												    << 52;
 	memcpy(&x, &bits, sizeof(x));
 	return x;
 }
@@ -328,16 +433,6 @@ static void halves(void **state)
 		       "cvt.f32.f16 %f1, %h3;\ntestp.notanumber.f32 %p1, %f1;\n@%p1 mov.b16 %h3, 0x7e00;\n"
 		       "cvt.u32.u16 %x, %h3;\n"),
 		w_half);
-}
-
-static uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
-{
-	uint64_t v = a | (uint64_t)b << 32;
-	uint32_t r = 0;
-
-	for (int n = 0; n < 4; n++)
-		r |= (uint32_t)(v >> 8 * (selector >> 4 * n & 7) & 255) << 8 * n;
-	return r;
 }
 
 /* The rules of each mode, byte by byte, for selector b & 3. */
@@ -402,6 +497,8 @@ W32(w_cnot, !a)
 W32(w_slct, (int32_t)b >= 0 ? a : b)
 W32(w_shf, (b & 31) ? a << (b & 31) | b >> (32 - (b & 31)) : a)
 W32(w_shfr, b >= 32 ? b : b ? a >> b | b << (32 - b) : a)
+W32(w_shf_clamp, b >= 32 ? b : b ? a << b | b >> (32 - b) : a)
+W32(w_shfr_wrap, (b & 31) ? a >> (b & 31) | b << (32 - (b & 31)) : a)
 W32(w_copysign, (a & 0x80000000) | (b & 0x7fffffff))
 W32(w_bfind_s, (int32_t)a < 0 ? (~a ? 31 - __builtin_clz(~a) : -1) : a ? 31 - __builtin_clz(a) : -1)
 W32(w_borrow, (((uint64_t)a << 32 | b) - ((uint64_t)b << 32 | a)) >> 32)
@@ -423,6 +520,8 @@ static void packed_and_odd(void **state)
 	check32("slct", HEAD32("slct.b32.s32 %x, %a, %b, %b;\n"), w_slct);
 	check32("shf.l.wrap", HEAD32("shf.l.wrap.b32 %x, %b, %a, %b;\n"), w_shf);
 	check32("shf.r.clamp", HEAD32("shf.r.clamp.b32 %x, %a, %b, %b;\n"), w_shfr);
+	check32("shf.l.clamp", HEAD32("shf.l.clamp.b32 %x, %b, %a, %b;\n"), w_shf_clamp);
+	check32("shf.r.wrap", HEAD32("shf.r.wrap.b32 %x, %a, %b, %b;\n"), w_shfr_wrap);
 	check32("copysign", HEAD32("copysign.f32 %x, %a, %b;\n"), w_copysign);
 	check32("bfind.s32", HEAD32("bfind.s32 %x, %a;\n"), w_bfind_s);
 	check32("sub.cc subc", HEAD32("sub.cc.u32 %r2, %b, %a;\nsubc.u32 %x, %a, %b;\n"), w_borrow);
@@ -507,13 +606,22 @@ static void atomic_operations(void **state)
 /* Orders, scopes and cache operators change nothing that one thread can see. */
 static void memory_modifiers(void **state)
 {
-	static const char *const loads[] = {"ld.global.nc", "ldu.global", "ld.volatile.global", "ld.relaxed.gpu.global",
-					    "ld.acquire.sys.global", "ld.global.ca", "ld.global.cg", "ld.global.cs",
-					    "ld.global.lu", "ld.global.cv", "ld.weak.global", "ld.volatile",
+	static const char *const loads[] = {"ld.global.nc",
+					    "ldu.global",
+					    "ld.volatile.global",
+					    "ld.relaxed.gpu.global",
+					    "ld.acquire.sys.global",
+					    "ld.global.ca",
+					    "ld.global.cg",
+					    "ld.global.cs",
+					    "ld.global.lu",
+					    "ld.global.cv",
+					    "ld.weak.global",
+					    "ld.volatile",
 					    "ld.global.L1::no_allocate"};
-	static const char *const stores[] = {"st.global", "st.volatile.global", "st.relaxed.cta.global",
-					     "st.release.gpu.global", "st.global.wb", "st.global.cg", "st.global.cs",
-					     "st.global.wt", "st.weak.global"};
+	static const char *const stores[] = {
+		"st.global",    "st.volatile.global", "st.relaxed.cta.global", "st.release.gpu.global", "st.global.wb",
+		"st.global.cg", "st.global.cs",       "st.global.wt",          "st.weak.global"};
 	char text[2048];
 
 	(void)state;
@@ -538,6 +646,7 @@ int main(void)
 		cmocka_unit_test(integers),
 		cmocka_unit_test(quotients),
 		cmocka_unit_test(bits),
+		cmocka_unit_test(constants),
 		cmocka_unit_test(wide_integers),
 		cmocka_unit_test(floats),
 		cmocka_unit_test(rounding),
