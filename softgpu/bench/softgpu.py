@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times kernels on the software GPU, in C with OpenMP, and on PoCL, side by side in turns, and prints a Markdown table of medians.
 
-usage: softgpu.py [--rounds N] [--json FILE] [--virtual] [--before BUILD] [--cases NAME,...] [--one-thread] [--sides NAME,...] BUILD
+usage: softgpu.py [--rounds N] [--json FILE] [--virtual] [--before BUILD] [--machine-code ARCH] [--cases NAME,...] [--one-thread] [--sides NAME,...] BUILD
   BUILD       the build folder
   --json      a file for all samples, in the format of bench/results
   --virtual   another side: the same program under `vcuda run`
   --before    another side, "before": the software GPU of another build folder, with that build's own programs
+  --machine-code  another side, "machine code": the software GPU with what NVIDIA's ptxas makes of the same PTX for ARCH, as sm_80
   --one-thread  one thread a side, and its processor time instead of the time that passes: what is left to compare where other work
               has the machine as well
 A ratio is another side's time to the software GPU's: above 1, the software GPU is faster.
@@ -16,6 +17,7 @@ import argparse
 import os
 import pathlib
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,13 +33,20 @@ import machine
 import schema
 
 ABOUT = {"vcuda": "the software GPU", "openmp": "C with OpenMP (gcc -O3 -march=native)", "pocl": "OpenCL on PoCL",
-         "vcuda run": "the software GPU under `vcuda run`", "before": "the software GPU of an earlier build"}
+         "vcuda run": "the software GPU under `vcuda run`", "before": "the software GPU of an earlier build",
+         "machine code": "the software GPU from machine code"}
 
 
-def direct_command(build):
-    """The benchmark's process with the software GPU in it."""
+def direct_command(build, code=None):
+    """The benchmark's process with the software GPU in it. `code`: the file with the kernels in place of the build's PTX."""
     here = build.resolve() / "softgpu/bench"
-    return [str(here / "softgpu-bench"), "cuda", str(build.resolve() / "softgpu/libvcuda-cpu.so"), str(here / "softgpu.ptx")]
+    return [str(here / "softgpu-bench"), "cuda", str(build.resolve() / "softgpu/libvcuda-cpu.so"), str(code or here / "softgpu.ptx")]
+
+
+def assemble(ptx, arch, folder):
+    cubin = pathlib.Path(folder) / f"softgpu-{arch}.cubin"
+    subprocess.run([shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas", f"-arch={arch}", ptx, "-o", str(cubin)], check=True)
+    return cubin
 
 
 class Side:
@@ -169,6 +178,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--virtual", action="store_true")
     parser.add_argument("--before", type=pathlib.Path)
+    parser.add_argument("--machine-code", metavar="ARCH")
     parser.add_argument("--cases")
     parser.add_argument("--sides")
     parser.add_argument("--one-thread", action="store_true")
@@ -196,6 +206,9 @@ def main():
                                  "libcuda.so.1", ptx]
     if args.before:
         commands["before"] = direct_command(args.before)
+    if args.machine_code:
+        folder = tempfile.TemporaryDirectory()
+        commands["machine code"] = direct_command(args.build, assemble(ptx, args.machine_code, folder.name))
     commands = {name: c for name, c in commands.items() if not args.sides or name in args.sides.split(",")}
     rows = []
     for case in cases:

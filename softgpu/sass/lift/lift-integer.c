@@ -238,14 +238,16 @@ static struct value shifted(struct lift *l, const struct sass_instr *i)
 
 	if (!i->field[SASS_F_HIGH])
 		return shift ? compute32(l, "shl.b32", "%s, %u", a.text, shift) : a;
-	if (i->field[SASS_F_SX32])
-		wide = compute64(l, "cvt.s64.s32", "%s", a.text);
-	else
-		wide = pack(l, a, source_bits(l, &i->c));
-	if (i->a.negate && !i->field[SASS_F_X])
+	if (i->a.negate && !i->field[SASS_F_X]) {
+		wide = i->field[SASS_F_SX32] ? compute64(l, "cvt.s64.s32", "%s", a.text)
+					     : pack(l, a, source_bits(l, &i->c));
 		wide = compute64(l, "neg.s64", "%s", wide.text);
-	unpack(l, compute64(l, "shl.b64", "%s, %u", wide.text, shift), &low, &high);
-	return high;
+		unpack(l, compute64(l, "shl.b64", "%s, %u", wide.text, shift), &low, &high);
+		return high;
+	}
+	if (i->field[SASS_F_SX32])
+		return compute32(l, "shr.s32", "%s, %u", a.text, 32 - shift);
+	return compute32(l, "shf.l.wrap.b32", "%s, %s, %u", a.text, in_register(l, source_bits(l, &i->c)).text, shift);
 }
 
 /* Whether the upper half shifts the same register as the lower half did. */

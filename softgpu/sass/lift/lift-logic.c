@@ -95,19 +95,30 @@ bool lift_prmt(struct lift *l, const struct sass_instr *i)
 
 enum shift_type { SHIFT_S64, SHIFT_U64, SHIFT_S32, SHIFT_U32 };
 
-/* A shift of the pair (c, a) by b, of which a half is the result. */
+/*
+ * A shift of the pair (c, a) by b, of which a half is the result. Bits of the other half come only into the lower half
+ * of a shift to the right and into the upper half of a shift to the left.
+ */
 static struct value shift_pair(struct lift *l, const struct sass_instr *i, struct value by)
 {
-	bool to_right = i->field[SASS_F_RIGHT];
-	struct value pair = pack(l, source_bits(l, &i->a), source_bits(l, &i->c)), low, high, r;
+	struct value a = in_register(l, source_bits(l, &i->a)), c = in_register(l, source_bits(l, &i->c)), low, high;
+	bool is_signed = i->field[SASS_F_TYPE] == SHIFT_S64, to_right = i->field[SASS_F_RIGHT];
 
-	r = compute64(l,
-		      !to_right                            ? "shl.b64"
-		      : i->field[SASS_F_TYPE] == SHIFT_S64 ? "shr.s64"
-							   : "shr.u64",
-		      "%s, %s", pair.text, by.text);
-	unpack(l, r, &low, &high);
-	return i->field[SASS_F_HIGH] ? high : low;
+	if (to_right && i->field[SASS_F_HIGH])
+		return compute32(l, is_signed ? "shr.s32" : "shr.u32", "%s, %s", c.text, by.text);
+	if (!to_right && !i->field[SASS_F_HIGH])
+		return compute32(l, "shl.b32", "%s, %s", a.text, by.text);
+	if (i->b.kind == SASS_IMMEDIATE && i->b.number < 32)
+		return compute32(l, to_right ? "shf.r.wrap.b32" : "shf.l.wrap.b32", "%s, %s, %s", a.text, c.text,
+				 by.text);
+	unpack(l,
+	       compute64(l,
+			 !to_right   ? "shl.b64"
+			 : is_signed ? "shr.s64"
+				     : "shr.u64",
+			 "%s, %s", pack(l, a, c).text, by.text),
+	       &low, &high);
+	return to_right ? low : high;
 }
 
 /*
