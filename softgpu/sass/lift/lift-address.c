@@ -53,19 +53,68 @@ struct value generic_address_of(struct lift *l, const struct sass_instr *i)
 	return compute64(l, "selp.b64", "%s, %s, %s", shared.text, a.text, is.text);
 }
 
+static uint32_t writes_of(const struct lift *l, const struct sass_operand *o)
+{
+	return l->register_writes[o->kind == SASS_UNIFORM][o->reg];
+}
+
+static bool same_register(const struct sass_operand *a, const struct sass_operand *b)
+{
+	return a->kind == b->kind && a->reg == b->reg;
+}
+
+/* NULL: there is none. */
+static const struct kept_address *find_kept(const struct lift *l, const struct kept_address *like)
+{
+	for (unsigned int n = 0; n < SASS_KEPT_ADDRESSES; n++) {
+		const struct kept_address *k = &l->kept_addresses[n];
+
+		if (k->known && k->local == like->local && k->scale == like->scale && same_register(&k->a, &like->a) &&
+		    same_register(&k->u, &like->u) && k->a_writes == like->a_writes && k->u_writes == like->u_writes)
+			return k;
+	}
+	return NULL;
+}
+
+/*
+ * The sum of `base`, a register that is shifted, and a uniform register, if they are there. Each register has one sum,
+ * so that accesses with the same registers have the same register in PTX, too, and their bounds are checked together.
+ */
+static struct value sum_32(struct lift *l, const struct sass_instr *i, const struct sass_operand *o, const char *base)
+{
+	struct kept_address new = {.known = true, .local = is_text(value_of("%s", base), "%local"), .a = *o};
+	struct value a = source_bits(l, o), u = value_of("0");
+	const struct kept_address *kept;
+
+	new.scale = (unsigned int)i->field[SASS_F_SCALE];
+	if (has_uniform(i)) {
+		new.u = (struct sass_operand){.kind = SASS_UNIFORM, .reg = (uint8_t)(i->field[SASS_F_U] & 63)};
+		new.u_writes = writes_of(l, &new.u);
+		u = source_bits(l, &new.u);
+	}
+	if (is_text(a, "0") && is_text(u, "0"))
+		return value_of("%s", base);
+	new.a_writes = writes_of(l, &new.a);
+	kept = find_kept(l, &new);
+	if (kept)
+		return kept->value;
+	if (new.scale && !is_text(a, "0"))
+		a = compute32(l, "shl.b32", "%s, %u", a.text, new.scale + 1);
+	if (is_text(a, "0"))
+		a = u;
+	else if (!is_text(u, "0"))
+		a = compute32(l, "add.u32", "%s, %s", a.text, u.text);
+	new.value = compute32(l, "add.u32", "%s, %s", base, a.text);
+	if (o->kind == SASS_REGISTER || o->kind == SASS_UNIFORM)
+		l->kept_addresses[l->next_kept_address++ % SASS_KEPT_ADDRESSES] = new;
+	return new.value;
+}
+
 struct value shared_address(struct lift *l, struct sass_instr *i, const struct sass_operand *o)
 {
-	struct value a = source_bits(l, o), u;
-	unsigned int scale = (unsigned int)i->field[SASS_F_SCALE];
+	struct value a = sum_32(l, i, o, "%shared");
 
 	l->uses_shared = true;
-	if (scale && !is_text(a, "0"))
-		a = compute32(l, "shl.b32", "%s, %u", a.text, scale + 1);
-	if (i->field[SASS_F_HAS_U] && !i->field[SASS_F_DESCRIPTOR]) {
-		u = register_name(l, true, (unsigned int)i->field[SASS_F_U] & 63);
-		a = is_text(a, "0") ? u : compute32(l, "add.u32", "%s, %s", a.text, u.text);
-	}
-	a = is_text(a, "0") ? value_of("%%shared") : compute32(l, "add.u32", "%%shared, %s", a.text);
 	/* %shared is below 0: only the sum of all is an address */
 	if (l->function->shared_base && i->field[SASS_F_OFFSET]) {
 		a = compute32(l, "add.u32", "%s, %lld", a.text, (long long)i->field[SASS_F_OFFSET]);
@@ -76,12 +125,6 @@ struct value shared_address(struct lift *l, struct sass_instr *i, const struct s
 
 struct value local_address(struct lift *l, const struct sass_instr *i)
 {
-	struct value a = source_bits(l, &i->a), u;
-
 	l->uses_local = true;
-	if (i->field[SASS_F_HAS_U]) {
-		u = register_name(l, true, (unsigned int)i->field[SASS_F_U] & 63);
-		a = is_text(a, "0") ? u : compute32(l, "add.u32", "%s, %s", a.text, u.text);
-	}
-	return is_text(a, "0") ? value_of("%%local") : compute32(l, "add.u32", "%%local, %s", a.text);
+	return sum_32(l, i, &i->a, "%local");
 }

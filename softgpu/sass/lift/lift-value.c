@@ -380,6 +380,7 @@ void forget_all_pairs(struct lift *l)
 {
 	forget_sums(l);
 	memset(l->mask_of, 0, sizeof(l->mask_of));
+	memset(l->kept_addresses, 0, sizeof(l->kept_addresses));
 	for (unsigned int n = 0; n < 256; n++)
 		l->pairs[0][n].known = l->pairs[1][n].known = l->constants[n].known = false;
 }

@@ -42,6 +42,17 @@ struct lower_sum {
 	struct pair_term shifted, term[3];
 };
 
+/* The address that this instruction's registers gave: in this basic block, until one of them is written. */
+struct kept_address {
+	bool known, local;
+	unsigned int scale;
+	struct sass_operand a, u; /* registers */
+	uint32_t a_writes, u_writes;
+	struct value value;
+};
+
+#define SASS_KEPT_ADDRESSES 8
+
 struct lift {
 	const struct sass_cubin *cubin;
 	const struct sass_function *function;
@@ -58,7 +69,9 @@ struct lift {
 	} constants[256]; /* that general registers have in this basic block */
 	uint32_t predicate_writes[16], register_writes[2][256];
 	struct lower_sum lower_sums[16]; /* of uniform predicates from 8 */
-	bool keeps_sum;                  /* the predicate that is written is the carry of the sum just noted */
+	struct kept_address kept_addresses[SASS_KEPT_ADDRESSES];
+	unsigned int next_kept_address;
+	bool keeps_sum; /* the predicate that is written is the carry of the sum just noted */
 	struct {
 		bool set;
 		uint8_t predicate;
