@@ -52,7 +52,7 @@ fuzz() {
 faults() {
 	build && VCUDAD="$BUILD/host/daemon/vcudad" FAKE_WORKER="$BUILD/test/vhost/fake-worker" VCUDA_TEST_TIMES=10 \
 		python3 test/vhost/test-faults.py && VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" faults &&
-		VCUDA_TEST_TIMES=10 python3 test/local/local.py "$BUILD" kills &&
+		VCUDA_TEST_TIMES=10 VCUDA_CPU_COMPUTE=9.0 python3 test/local/local.py "$BUILD" kills &&
 		VCUDA_TEST_TIMES=2 python3 test/vm/vm.py "$BUILD" 6.1 reboot killed
 }
 

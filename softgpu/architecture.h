@@ -12,9 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The device's without VCUDA_CPU_COMPUTE. Toolkits from CUDA 12.8 on know it, and all PTX but that for later ones runs.
+/*
+ * The device's without VCUDA_CPU_COMPUTE. Libraries and wheels that choose machine code by the device choose what
+ * softgpu/sass translates wholly, and every toolkit since CUDA 11.0 knows the name.
  */
-#define SOFTGPU_DEFAULT_ARCHITECTURE 120
+#define SOFTGPU_DEFAULT_ARCHITECTURE 80
 
 struct softgpu_architecture {
 	uint16_t number;

@@ -16,7 +16,7 @@
  * VCUDA_CPU_BLOCK_MEMORY: bytes of local and shared memory and of stacks that all resident blocks have together
  * (default: 256M and 16M for each thread that runs kernels)
  *
- * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 12.0). It decides which PTX
+ * VCUDA_CPU_COMPUTE: the compute capability that the device reports, e.g. 9.0 (default: 8.0). It decides which PTX
  * runs (architecture.h)
  *
  * VCUDA_CPU_THREADS: threads that run kernels, and multiprocessors that each device reports (default: the process's

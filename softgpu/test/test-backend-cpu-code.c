@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The choice between the PTX and the machine code of an image. Argument: auto, ptx or sass, the value of VCUDA_CPU_CODE; missing:
- * auto, without the library that translates machine code; old: auto, on a device of compute capability 8.0.
+ * auto, without the library that translates machine code; new: auto, on a device of compute capability 12.0.
  */
 #include "softgpu/test/backend-cpu-test.h"
 
@@ -218,8 +218,12 @@ static void beside_ptx(void **state)
 	begin_fatbin();
 	add_code(80, 0);
 	add_ptx(131);
+	taken(code || !strcmp(mode, "new") ? "ro80" : "scale");
+	begin_fatbin();
+	add_code(75, 0);
+	add_ptx(131);
 	if (translates)
-		taken(!strcmp(mode, "old") ? "scale" : "ro80");
+		taken("ro75");
 	else
 		refused(CUDA_ERROR_NO_BINARY_FOR_GPU, "only for other devices");
 	/* linked code, and behind it what it was made from */
@@ -234,17 +238,17 @@ static void beside_ptx(void **state)
 static void choice(void **state)
 {
 	static const struct {
-		unsigned int architectures[4], chosen, chosen_old;
+		unsigned int architectures[4], chosen_new, chosen;
 	} cases[] = {
 		{{75}, 75, 75},        {{75, 80, 86, 90}, 86, 80}, {{90, 80}, 80, 80}, {{75, 90}, 90, 75},
 		{{86, 89, 90}, 89, 0}, {{90}, 90, 0},              {{100, 75, 120}, 75, 75},
 	};
-	bool old = !strcmp(mode, "old");
+	bool new = !strcmp(mode, "new");
 	char name[8];
 
 	(void)state;
 	for (size_t n = 0; translates && n < sizeof(cases) / sizeof(cases[0]); n++) {
-		unsigned int chosen = old ? cases[n].chosen_old : cases[n].chosen;
+		unsigned int chosen = new ? cases[n].chosen_new : cases[n].chosen;
 
 		begin_fatbin();
 		for (unsigned int a = 0; a < 4 && cases[n].architectures[a]; a++)
@@ -304,8 +308,8 @@ int main(int argc, char **argv)
 	start_device();
 	if (!strcmp(mode, "ptx") || !strcmp(mode, "sass"))
 		setenv("VCUDA_CPU_CODE", mode, 1);
-	if (!strcmp(mode, "old"))
-		setenv("VCUDA_CPU_COMPUTE", "8.0", 1);
+	if (!strcmp(mode, "new"))
+		setenv("VCUDA_CPU_COMPUTE", "12.0", 1);
 	if (cuda->cuInit(0) != CUDA_SUCCESS)
 		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);

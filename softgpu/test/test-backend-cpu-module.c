@@ -132,7 +132,7 @@ static void test_linked_images(void **state)
 #define TEXT_FOR(target) ".version 8.8\n.target " target "\n.address_size 64\n.visible .global .u32 it;\n"
 
 /*
- * Machine code and PTX in one container: code that this device (12.0) would run is replaced by PTX for a newer device.
+ * Machine code and PTX in one container: code that this device (8.0) would run is replaced by PTX for a newer device.
  */
 static void test_code_beside_ptx(void **state)
 {
@@ -141,12 +141,12 @@ static void test_code_beside_ptx(void **state)
 		const char *text;
 		CUresult result;
 	} cases[] = {
-		{120, 121, TEXT_FOR("sm_121"), CUDA_SUCCESS},
+		{80, 86, TEXT_FOR("sm_86"), CUDA_SUCCESS},
+		{75, 86, TEXT_FOR("sm_86"), CUDA_ERROR_NO_BINARY_FOR_GPU},
 		{90, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
-		{100, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
-		{121, 121, TEXT_FOR("sm_121"), CUDA_ERROR_NO_BINARY_FOR_GPU},
-		{121, 120, TEXT_FOR("sm_120"), CUDA_SUCCESS},
-		{90, 90, TEXT_FOR("sm_90"), CUDA_SUCCESS},
+		{86, 86, TEXT_FOR("sm_86"), CUDA_ERROR_NO_BINARY_FOR_GPU},
+		{86, 80, TEXT_FOR("sm_80"), CUDA_SUCCESS},
+		{75, 75, TEXT_FOR("sm_75"), CUDA_SUCCESS},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {

@@ -6,6 +6,7 @@
 #include "softgpu/test/backend-cpu-test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/machine-code.h"
@@ -176,6 +177,8 @@ int main(void)
 	};
 
 	start_device();
-	init_device();
+	setenv("VCUDA_CPU_COMPUTE", "12.0", 1);
+	if (cuda->cuInit(0) != CUDA_SUCCESS)
+		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
