@@ -15,10 +15,10 @@ typedef void (*complete_function)(CUcontext context, uint32_t stream, uint8_t *b
 
 /* Bytes of records that wait for a buffer, which none is given for while the client's function does not return. */
 #define MOST_STAGED (64u << 20)
-/* So much memory for them is kept while there are none. */
+/* Bytes of memory that are kept while no record waits. */
 #define KEPT_STAGED (1u << 20)
 
-/* A flush waits so long for buffers that other threads are handing to the client. */
+/* The longest time that a flush waits for buffers that other threads are handing to the client. */
 #define LONGEST_DELIVERY_NS 10000000000ull
 
 struct client {

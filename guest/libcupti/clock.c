@@ -11,7 +11,7 @@
 
 #include "common/deadline.h"
 
-/* So many comparisons are kept: times of the last 10 s at least are interpolated. A power of two. */
+/* The comparisons that are kept: enough to interpolate the times of the last 10 s. A power of two. */
 #define MOST 1024u
 /* The comparisons but the last are at least so far apart. */
 #define APART_NS 10000000u

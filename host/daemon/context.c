@@ -238,7 +238,7 @@ static const struct daemon_worker_ops worker_ops;
 
 /*
  * A warm worker that does not fit its guest process ends, and another one serves the process from its first command on.
- * That happens once, before the process has anything but its shared area. False: the worker is lost.
+ * A process gets another worker once, before it has anything but its shared area. False: the worker is lost.
  */
 static bool replace(struct daemon_context *context)
 {

@@ -9,7 +9,7 @@
  */
 #include "lower/ptx-lower-access.h"
 
-/* So many warps run before the one that is thought of: all that a block can have. */
+/* The warps that run between the prefetch and the access: the most that a block can have. */
 #define PREFETCH_WARPS 32
 #define PREFETCH_BYTES 1024
 /* The rounds of a loop that moves less go on in the same line, those of one that moves more are too few. */

@@ -20,7 +20,7 @@ static LLVMValueRef variable(struct lower *l)
 	return v;
 }
 
-/* So many bytes that lie side by side are the warp's; 0: they do not. */
+/* The bytes of a thread's access, if the accesses of the warp lie side by side; else 0. */
 static unsigned row_bytes(const struct access *a)
 {
 	unsigned bytes = a->size * a->count;

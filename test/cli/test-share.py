@@ -38,7 +38,7 @@ there=$shared$CANARY
 if [ -n "$RW" ]; then
 	case $shared in
 	*"$RW") there=$shared ;;
-	# That of all files comes first.
+	# The server of all files comes first.
 	*) exec python3 -S -E -c 'import socket, sys, time; socket.socket(socket.AF_UNIX).bind(sys.argv[1]); time.sleep(600)' "$socket" ;;
 	esac
 fi

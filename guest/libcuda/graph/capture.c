@@ -139,7 +139,7 @@ static CUresult capture_unsafe(void)
 
 /*
  * The legacy default stream waits for all blocking streams of its context: work in it would be work of the capture.
- * That is so in every mode and for every thread; modes are about calls that no stream sees.
+ * The rule holds in every mode and for every thread: modes are about calls that no stream sees.
  */
 static bool concerns_legacy(const struct libcuda_context *context, const struct libcuda_capturing *s)
 {

@@ -160,7 +160,7 @@ struct daemon_ledger_keepers {
 /* Before there are workers. `keepers` stays valid. */
 void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
 
-/* So many bytes count beside those of all workers, instead of `before`, whatever the limits are. */
+/* Counts `bytes` beside those of all workers in place of `before` bytes. The limits do not matter. */
 void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
 /* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A user for the workers of a VM alone (vcudad --worker-user auto): other VMs' workers, and vcudad, are another user's.
- * Its number is of systemd's range for users that come and go, and is the VM's as long as vcudad holds a lock on
- * /run/vcuda/users/UID. It follows from the name of the VM's cache, so that a VM that starts again has the same one as
- * a rule.
+ * The user's number is of systemd's range for users that come and go, and is the VM's as long as vcudad holds a lock
+ * on /run/vcuda/users/UID. The number follows from the name of the VM's cache, so that a VM that starts again has the
+ * same number as a rule.
  */
 #ifndef VCUDA_DAEMON_USER_H
 #define VCUDA_DAEMON_USER_H

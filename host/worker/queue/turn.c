@@ -29,7 +29,7 @@
 #define TURN_NAP_NS 50000u
 #define DRAIN_NAP_NS 10000u
 
-/* So many naps without a command, and the thread sleeps until there is one. */
+/* After this number of naps without a command the thread sleeps until there is a command. */
 #define IDLE_NAPS 40
 
 /* Commands on the GPU at first and at most, also where several processes share the GPU. */
@@ -37,7 +37,7 @@
 #define MOST_LIMIT 256
 #define MOST_LIMIT_OF_SEVERAL 1024
 
-/* So long after its work has ended a worker needs no trial. */
+/* The time after the end of its work in which a worker needs no trial. */
 #define TRIED_NS 2000000000u
 
 /* An event that takes longer is late, and one that takes less than three eighths of the time is early. */

@@ -267,9 +267,9 @@ static CUresult ask_again_and_again(void)
 }
 
 /*
- * A wait for all of a context has seen that the default stream waits for all that there is, and waits for it by a
- * fence. In front of the fence another thread gives a stream something to do that the default one does not wait for.
- * That is not known to be done then.
+ * A wait for all work of a context has seen that the default stream waits for all work so far, and waits for that
+ * stream by a fence. In front of the fence another thread queues work that the default stream does not wait for. The
+ * fence does not tell that this work is done.
  */
 static bool works_meanwhile(void)
 {
