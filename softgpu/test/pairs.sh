@@ -17,5 +17,5 @@ if [ ! -x "$ptxas" ]; then
 	echo "SKIPPED: NVIDIA's assembler (ptxas of a CUDA toolkit) is missing"
 	exit 77
 fi
-VCUDA_CPU_CODE=ptx PTX_ASSEMBLER="$0 --lift joined $ptxas $architecture $lift" \
+VCUDA_CPU_COMPUTE=12.0 VCUDA_CPU_CODE=ptx PTX_ASSEMBLER="$0 --lift joined $ptxas $architecture $lift" \
 	PTX_ASSEMBLER_AGAIN="$0 --lift split $ptxas $architecture $lift" exec "$vcuda" run --backend cpu -- "$program" --check "$@"

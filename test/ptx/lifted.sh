@@ -9,4 +9,4 @@ if [ ! -x "$ptxas" ]; then
 	exit 77
 fi
 folder=$(dirname "$0")
-VCUDA_CPU_CODE=ptx PTX_ASSEMBLER="$folder/again.sh $ptxas $architecture $vcuda" exec "$vcuda" run --backend cpu -- "$@"
+VCUDA_CPU_COMPUTE=12.0 VCUDA_CPU_CODE=ptx PTX_ASSEMBLER="$folder/again.sh $ptxas $architecture $vcuda" exec "$vcuda" run --backend cpu -- "$@"

@@ -8,4 +8,4 @@ if [ ! -x "$ptxas" ]; then
 	exit 77
 fi
 folder=$(dirname "$0")
-VCUDA_CPU_CODE=sass PTX_ASSEMBLER="$folder/assemble.sh $ptxas $architecture" exec "$vcuda" run --backend cpu -- "$@"
+VCUDA_CPU_COMPUTE=12.0 VCUDA_CPU_CODE=sass PTX_ASSEMBLER="$folder/assemble.sh $ptxas $architecture" exec "$vcuda" run --backend cpu -- "$@"

@@ -3,4 +3,5 @@
 # run.sh VCUDA PROGRAM ARGUMENT...: the program on the software GPU.
 vcuda=$1
 shift
-exec "$vcuda" run --backend cpu -- "$@"
+# A device that runs the PTX of all cases.
+VCUDA_CPU_COMPUTE=12.0 exec "$vcuda" run --backend cpu -- "$@"
