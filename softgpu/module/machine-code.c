@@ -83,7 +83,8 @@ const char *softgpu_machine_code_taken(void)
 {
 	return softgpu_device()->code == SOFTGPU_CODE_PTX || is_missing
 		       ? " only"
-		       : " and machine code for sm_75, 80, 86, 89 and 90";
+		       : " and machine code for sm_75, 80, 86, 89 and 90 up to the device's capability "
+			 "(VCUDA_CPU_COMPUTE=9.0 takes all)";
 }
 
 /* Sections of a cubin that is not linked have types of their own. */

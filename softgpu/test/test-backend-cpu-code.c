@@ -257,7 +257,7 @@ static void choice(void **state)
 		if (chosen)
 			taken(name);
 		else
-			refused(CUDA_ERROR_NO_BINARY_FOR_GPU, "only machine code");
+			refused(CUDA_ERROR_NO_BINARY_FOR_GPU, "VCUDA_CPU_COMPUTE=9.0 takes all");
 	}
 }
 
