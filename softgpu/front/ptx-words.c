@@ -22,7 +22,7 @@
 #define MBARRIER (EFFECT | PTX_F_SITE | PTX_F_WRITE)
 #define FREE (EFFECT | PTX_F_NO_DST)
 #define TENSOR (FREE | PTX_F_SITE | PTX_F_TENSOR)
-#define TENSOR_MAP "global shared::cta b1024 b32 b64"
+#define TENSOR_MAP "tile global shared::cta b1024 b32 b64"
 #define DIMENSIONS "1d 2d 3d 4d 5d "
 #define VIDEO "u32 s32 "
 #define ROUND "rn rz rm rp "
@@ -137,9 +137,9 @@ static const struct {
 	 "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"},
 	{{"tensormap.cp_fenceproxy", 0, 0, "aa-", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, FAMILY(TENSOR_PUBLISH), 0},
 	 "global shared::cta tensormap::generic release sync aligned " SCOPES},
-	{{"tensormap.replace.tile", 0, 0, "at", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, FAMILY(TENSOR_REPLACE), 0},
+	{{"tensormap.replace", 0, 0, "at", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, FAMILY(TENSOR_REPLACE), 0},
 	 "global_address rank elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode " TENSOR_MAP},
-	{{"tensormap.replace.tile", 0, 0, "a-t", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, FAMILY(TENSOR_REPLACE), 1},
+	{{"tensormap.replace", 0, 0, "a-t", SHAPE(NONE), MBARRIER | PTX_F_NO_DST, FAMILY(TENSOR_REPLACE), 1},
 	 "box_dim global_dim global_stride element_stride " TENSOR_MAP},
 	{{"vabsdiff", 0, 0, "uuuu?", SHAPE(PURE), PTX_F_WORDS, FAMILY(VIDEO), OP_ABS}, VIDEO "sat add min max"},
 	{{"vabsdiff2", 0, 0, "uuuu", SHAPE(PURE), PTX_F_WORDS, FAMILY(VIDEO), OP_ABS}, VIDEO "sat add"},
