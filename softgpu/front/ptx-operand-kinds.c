@@ -274,7 +274,10 @@ static bool check_selector(const struct ptx_instr *i, unsigned operand)
 	return count <= numbers;
 }
 
-/* A third source is for the second operation, or for the bits of the result that are not selected. */
+/*
+ * A third source is for the second operation, or for the bits of the result that are not selected. Where there is
+ * neither, ptxas takes a third source and ignores it.
+ */
 static bool check_video(struct ptx_parser *p, const struct ptx_instr *i)
 {
 	bool merged = i->ops[0].kind == PTX_OP_REG && i->ops[0].select;
@@ -288,7 +291,7 @@ static bool check_video(struct ptx_parser *p, const struct ptx_instr *i)
 		       refuse(p, i, "Operand negation not allowed", 3);
 	if (!is_simd(i) && (merged && second))
 		return refuse(p, i, "Incorrect video selector", 0);
-	if (!is_simd(i) && (i->count == 4) != (merged || second))
+	if (!is_simd(i) && i->count == 3 && (merged || second))
 		return refuse(p, i, "Arguments mismatch", i->count - 1u);
 	return true;
 }

@@ -226,7 +226,7 @@ static bool emit_scalar(struct lower *l, const struct ptx_instr *i, const struct
 	unsigned bits = !select ? 32 : PTX_SELECT_HALVES(select) ? 16 : 8;
 	LLVMValueRef r;
 
-	if ((i->count == 4) != (second || select) || (second && select) || (i->count == 4 && selector(&i->ops[3])))
+	if ((i->count == 3 && (second || select)) || (second && select) || (i->count == 4 && selector(&i->ops[3])))
 		return false;
 	r = primary(l, i, v, scalar_of(l, &i->ops[1], v->sign[1]), scalar_of(l, &i->ops[2], v->sign[2]));
 	if (!r)

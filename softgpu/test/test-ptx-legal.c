@@ -92,6 +92,17 @@ W32(w_less_limited, limited((int64_t)(a >> 24) * (b & 255) - (int32_t)a, INT32_M
 
 W32(w_byte_sum, (a & 0xffffff) | limited((int64_t)(a & 0xffff) + b, 0, 255) << 24)
 
+W32(w_least, (a >> 16) < b ? a >> 16 : b)
+W32(w_differs, (a & 0xffff) != (b & 0xffff))
+
+/* ptxas ignores a third source that has no use. */
+static void ignored_source(void **state)
+{
+	(void)state;
+	check32("vmin with a third source", HEAD32("vmin.u32.u32.u32 %x, %a.h1, %b, %a;\n"), w_least);
+	check32("vset with a third source", HEAD32("vset.u32.u32.ne %x, %a.h0, %b.h0, %b;\n"), w_differs);
+}
+
 static void video(void **state)
 {
 	(void)state;
@@ -319,10 +330,11 @@ static void formatted_reductions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_numbers), cmocka_unit_test(byte_parameters),
-		cmocka_unit_test(video),         cmocka_unit_test(rounded_products),
-		cmocka_unit_test(resident),      cmocka_unit_test(one_coordinate),
-		cmocka_unit_test(halves),        cmocka_unit_test(formatted_reductions),
+		cmocka_unit_test(eight_numbers),    cmocka_unit_test(byte_parameters),
+		cmocka_unit_test(video),            cmocka_unit_test(ignored_source),
+		cmocka_unit_test(rounded_products), cmocka_unit_test(resident),
+		cmocka_unit_test(one_coordinate),   cmocka_unit_test(halves),
+		cmocka_unit_test(formatted_reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
