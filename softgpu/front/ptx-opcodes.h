@@ -142,6 +142,7 @@ enum {
  * - `t` of the instruction's type, `T` of its second one (the first, if there is one only); `w` and `W` the same, or
  *   larger; `v` of its type, or a vector that makes up one; `d` of twice its type
  * - `h`, `u`, `l` an integer of 16, 32, 64 bits; `b` any 32 bits; `f` an f32; `p` a predicate
+ * - `m` rows of a matrix, which is any 32 bits; a predicate is legal there, but not compiled
  * - `a` an address, `A` one of 32 or 64 bits
  * - `B` any 32 bits, or more; `o` a predicate or an integer of 32 bits; `s` an mbarrier's state, or its parity
  * - `P` a policy and `K` a mask, which are there if the name says so

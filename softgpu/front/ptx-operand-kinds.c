@@ -35,6 +35,14 @@ static bool takes_vector(const struct ptx_instr *i, char letter)
 	}
 }
 
+/* ptxas takes a vector of one, two or four registers as an operand of this type. */
+static bool is_bfloat(const struct ptx_instr *i, char letter)
+{
+	unsigned type = strchr("TW", letter) && i->type2 ? i->type2 : i->type;
+
+	return strchr("tTwW", letter) && (type == PTX_BF16 || type == PTX_BF16X2);
+}
+
 /* The number of elements of the vector of a load, store or atomic; 0: the name does not give it. */
 static unsigned lanes(const struct ptx_instr *i)
 {
@@ -57,8 +65,11 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 	bool vector = o->kind == PTX_OP_VECTOR, value = strchr("wtv", letter);
 	unsigned count = lanes(i);
 
-	if (vector && !takes_vector(i, letter))
-		return refuse(p, i, "Vector operand is not allowed", operand);
+	if (vector && !takes_vector(i, letter)) {
+		p->uncompiled = true;
+		return (is_bfloat(i, letter) && o->count <= 4 && o->count != 3) ||
+		       refuse(p, i, "Vector operand is not allowed", operand);
+	}
 	if (!vector && (strchr("rRc", letter) || needs_vector(i, operand)))
 		return refuse(p, i, "Vector expected", operand);
 	if (count && value && (vector ? o->count != count : count > 1))

@@ -49,6 +49,7 @@ static const struct {
 	{'u', {PTX_U32}},
 	{'l', {PTX_U64}},
 	{'b', {PTX_B32}},
+	{'m', {PTX_B32, PTX_PRED}},
 	{'f', {PTX_F32}},
 	{'a', {PTX_U8, PTX_U16, PTX_U32, PTX_U64}},
 	{'A', {PTX_U32, PTX_U64}},
@@ -204,6 +205,32 @@ static bool refuse_parts(struct ptx_parser *p, const struct ptx_instr *i, unsign
 			      ptx_types[i->type].text);
 }
 
+/* ptxas takes a predicate beside registers of 32 bits in all vectors but these. */
+static bool takes_predicates(const struct ptx_instr *i)
+{
+	return i->op->family != PTX_FAMILY_TILE_LOAD && i->op->family != PTX_FAMILY_TILE_STORE &&
+	       strncmp(i->name, "tcgen05", 7) != 0;
+}
+
+/*
+ * The type of an element. Beside a register of bits, other registers of that size count as bits. A predicate counts as
+ * 32 bits.
+ */
+static unsigned element_type(const struct ptx_instr *i, const struct ptx_register *regs, const struct ptx_operand *o,
+			     unsigned reg)
+{
+	unsigned bits = reg == PTX_PRED && takes_predicates(i) ? 32 : ptx_types[reg].bits;
+
+	for (unsigned n = 0; n < o->count; n++) {
+		const struct ptx_operand *e = &o->elements[n];
+		unsigned other = e->kind == PTX_OP_REG ? regs[e->reg].type : PTX_NONE;
+
+		if (ptx_types[other].cls == 'b' && ptx_types[other].bits == bits)
+			return other;
+	}
+	return reg;
+}
+
 /* All elements are of one size; those that a value is packed of (v) make up its type. */
 static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
@@ -218,6 +245,8 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 
 		if (!reg)
 			continue;
+		p->uncompiled |= reg == PTX_PRED;
+		reg = element_type(i, regs, o, reg);
 		if (letter == 'v' && (ptx_types[i->type].cls != 'b' ||
 				      ptx_types[reg].bits * o->count != ptx_types[i->type].bits))
 			return refuse_parts(p, i, operand, reg);
@@ -226,6 +255,13 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 		bits = ptx_types[reg].bits;
 	}
 	return true;
+}
+
+/* The address of a tensor map, before the coordinates. ptxas takes any register there. */
+static bool is_map(const struct ptx_instr *i, unsigned operand)
+{
+	return (i->op->flags & PTX_F_TENSOR) && operand + 1u < i->count && i->ops[operand].kind == PTX_OP_MEM &&
+	       i->ops[operand + 1].kind == PTX_OP_VECTOR;
 }
 
 static bool check_operand(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
@@ -237,8 +273,11 @@ static bool check_operand(struct ptx_parser *p, const struct ptx_instr *i, unsig
 
 	if (o->kind == PTX_OP_VECTOR)
 		return check_vector(p, i, operand, letter);
-	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0 && !admits(&w, regs[o->reg].type, false))
-		return refuse(p, i, operand, regs[o->reg].type, &w);
+	p->uncompiled |= letter == 'm' && o->kind == PTX_OP_REG && regs[o->reg].type == PTX_PRED;
+	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0 && !admits(&w, regs[o->reg].type, false)) {
+		p->uncompiled = true;
+		return is_map(i, operand) || refuse(p, i, operand, regs[o->reg].type, &w);
+	}
 	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_SINK) && o->reg2 >= 0 && regs[o->reg2].type != PTX_PRED)
 		return refuse(p, i, operand, regs[o->reg2].type, &second);
 	return true;

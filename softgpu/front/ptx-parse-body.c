@@ -312,15 +312,17 @@ static bool parse_instruction(struct ptx_parser *p, const struct ptx_token *name
 	}
 	if (i->op->flags & PTX_F_CALL)
 		return ptx_parse_call(p, i) && ptx_parse_expect(p, ';');
-	if (i->op->flags & PTX_F_UNKNOWN) {
-		bool good = parse_operands(p, i);
-
+	p->uncompiled = i->op->flags & PTX_F_UNKNOWN;
+	if (!parse_operands(p, i))
+		return false;
+	if (p->uncompiled) {
 		i->op = NULL;
+		i->tex = NULL;
 		i->ops = NULL;
 		i->count = 0;
-		return good && ptx_parse_expect(p, ';');
+		return ptx_parse_expect(p, ';');
 	}
-	if (!parse_operands(p, i) || ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i)))
+	if ((i->op->flags & PTX_F_RET) && !ptx_parse_return(p, i))
 		return false;
 	if (i->tex && i->count)
 		return ptx_parse_tex_rest(p, i) && ptx_parse_expect(p, ';');

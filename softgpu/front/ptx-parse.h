@@ -41,6 +41,7 @@ struct ptx_parser {
 	uint32_t kernels[PTX_BUCKETS]; /* the number of the last kernel whose name has that hash, from 1 */
 	struct ptx_function *function;
 	uint32_t instr_room, reg_room, label_room;
+	bool uncompiled; /* the last instruction's operands are legal, but the compiler does not implement them */
 	uint32_t used_bytes; /* of the load that comes next, a bit each; 0: of all */
 	uint32_t text; /* number of the present text, from 1 */
 	struct ptx_dialect dialect; /* the dialect of the text */

@@ -47,6 +47,54 @@ static void eight_numbers(void **state)
 		w_stored_halves);
 }
 
+/* ---- vectors of mixed registers ---- */
+
+W32(w_second, b)
+
+/* Beside a register of bits, a register of another type counts as bits. */
+static void mixed_vectors(void **state)
+{
+	(void)state;
+	check32("st.v2.s32 of bits and an f32",
+		HEAD32(AREA("8") "mov.b32 %f1, %b;\nst.shared.v2.s32 [%r2], {%a, %f1};\nld.shared.b32 %x, [%r2+4];\n"),
+		w_second);
+	check32("ld.v2.s32 to bits and an f32",
+		HEAD32(AREA("8") "st.shared.v2.b32 [%r2], {%a, %b};\nld.shared.v2.s32 {%r3, %f1}, [%r2];\n"
+				 "mov.b32 %x, %f1;\n"),
+		w_second);
+}
+
+/* ptxas takes these; the compiler does not implement them. */
+static void refused_by_name(void **state)
+{
+	static const char *const instructions[] = {
+		"st.global.v2.b32 [%l1], {%r1, %p1};",
+		"ld.global.v2.u32 {%p1, %r1}, [%l1];",
+		"mov.b64 {%r1, %p1}, %l1;",
+		"abs.bf16x2 {%r1, %r2}, %r2;",
+		"movmatrix.sync.aligned.m8n8.trans.b16 %p1, %r2;",
+		"cp.async.bulk.prefetch.tensor.1d.L2.global [%d1, {%r2}];",
+		"tcgen05.ld.sync.32x32b.x1.b32 {%r1}, [%r2];",
+	};
+	uint32_t block[3] = {32, 1, 1};
+	char text[4096];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(instructions) / sizeof(instructions[0]); n++) {
+		struct ptx_module *m;
+		struct ptx_error error;
+		const struct ptx_binary *binary;
+		int name = (int)strcspn(instructions[n], " ;");
+
+		snprintf(text, sizeof(text), "%s%s\nret;\n}\n", REGISTERS, instructions[n]);
+		m = load(text);
+		assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);
+		snprintf(text, sizeof(text), "%.*s", name, instructions[n]);
+		assert_non_null(strstr(error.text, text));
+		ptx_module_destroy(m);
+	}
+}
+
 /* ---- parameters of bytes ---- */
 
 W32(w_parameters, (uint32_t)((int32_t)(int8_t)a + (int32_t)(uint8_t)b - 3))
@@ -330,11 +378,10 @@ static void formatted_reductions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_numbers),    cmocka_unit_test(byte_parameters),
-		cmocka_unit_test(video),            cmocka_unit_test(ignored_source),
-		cmocka_unit_test(rounded_products), cmocka_unit_test(resident),
-		cmocka_unit_test(one_coordinate),   cmocka_unit_test(halves),
-		cmocka_unit_test(formatted_reductions),
+		cmocka_unit_test(eight_numbers),    cmocka_unit_test(mixed_vectors), cmocka_unit_test(refused_by_name),
+		cmocka_unit_test(byte_parameters),  cmocka_unit_test(video),         cmocka_unit_test(ignored_source),
+		cmocka_unit_test(rounded_products), cmocka_unit_test(resident),      cmocka_unit_test(one_coordinate),
+		cmocka_unit_test(halves),           cmocka_unit_test(formatted_reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
