@@ -60,17 +60,40 @@ static bool is_word(const struct word *word, const char *text)
 	return !strncmp(text, word->text, word->length) && !text[word->length];
 }
 
-/* Words that are taken whatever the form: some anywhere, some where they stand before. */
-static bool is_extra(const struct name *name, unsigned at)
+static bool is_in(const char *const *list, const struct word *word)
 {
-	for (size_t n = 0; n < sizeof(ignored) / sizeof(ignored[0]); n++)
-		if (is_word(&name->words[at], ignored[n]))
+	while (*list && !is_word(word, *list))
+		list++;
+	return *list;
+}
+
+static bool is_repeated(const struct name *name, unsigned at)
+{
+	const struct word *word = &name->words[at];
+
+	for (unsigned n = 0; n < at; n++)
+		if (name->words[n].length == word->length && !memcmp(name->words[n].text, word->text, word->length))
 			return true;
-	for (size_t n = 0; n < sizeof(again) / sizeof(again[0]); n++)
-		for (unsigned before = 0; before < at && is_word(&name->words[at], again[n]); before++)
-			if (is_word(&name->words[before], again[n]))
-				return true;
 	return false;
+}
+
+static bool is_first_of(const char *const *list, const struct name *name, unsigned at)
+{
+	for (unsigned n = 0; n < at; n++)
+		if (is_in(list, &name->words[n]))
+			return false;
+	return is_in(list, &name->words[at]);
+}
+
+/* Words that ptxas takes and ignores. */
+static bool is_extra(const struct name *name, unsigned at, const char *opcode)
+{
+	const struct word *word = &name->words[at];
+
+	if (is_in(references, word))
+		return is_in(referring, &(struct word){opcode, strlen(opcode)});
+	return is_in(packings, word) || is_first_of(states, name, at) || is_first_of(fields, name, at) ||
+	       (is_in(again, word) && is_repeated(name, at));
 }
 
 static bool satisfied(const struct need *need, const struct ptx_dialect *d)
@@ -207,7 +230,7 @@ static bool lay(struct fit *fit, struct name *name)
 		fit->any |= slots[fit->form->first + n].any;
 	for (unsigned n = name->opcode; n < name->count; n++) {
 		bool has = take_modifier(fit, name, &name->words[n]) || take_type(fit, name, &name->words[n]) ||
-			   fit->any || is_extra(name, n);
+			   fit->any || is_extra(name, n, fit->form->opcode);
 
 		all &= has;
 		if (!all && !name->reasons)

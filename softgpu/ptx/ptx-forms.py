@@ -8,6 +8,7 @@ import re
 import sys
 
 NO_END = 9999
+LISTS = 'states ', 'fields ', 'packings ', 'references ', 'referring ', 'again '
 
 
 class Need:
@@ -79,7 +80,7 @@ def read(path):
             line = line.rstrip()
             if line.startswith('let '):
                 _, name, names[name] = line.split(' ', 2)
-            elif line.startswith(('ignored ', 'again ')):
+            elif line.startswith(LISTS):
                 lists[line.split(' ')[0]] = line.split(' ')[1].split('|')
             elif line and not line.startswith('#'):
                 forms += [Form(one) for one in choices_of(substitute(line, names))]
@@ -129,7 +130,7 @@ def main():
         out.write('/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by ptx-forms.py of ptx-forms.table. */\n')
         out.write(table('struct need', 'needs', needs.rows) + table('struct choice', 'choices', choices))
         for name, words in lists.items():
-            out.write(f'static const char *const {name}[] = {{' + ', '.join(f'"{w}"' for w in words) + '};\n')
+            out.write(f'static const char *const {name}[] = {{' + ''.join(f'"{w}", ' for w in words) + 'NULL};\n')
         out.write(table('struct slot', 'slots', slots) + table('struct form', 'forms', rows))
     return 0
 
