@@ -182,6 +182,8 @@ static bool in_range(const struct ptx_instr *i, unsigned operand, uint64_t value
 	case PTX_FAMILY_BARRIER:
 		if (operand == first)
 			return (i->mods & M(WARP)) || value < 16;
+		if ((i->mods & M(RED)) && operand + 1u == i->count)
+			return true;
 		return value % 32 == 0 && (value || !(i->mods & M(ARRIVE)));
 	default:
 		return true;

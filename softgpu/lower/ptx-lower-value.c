@@ -394,7 +394,7 @@ LLVMValueRef get(struct lower *l, const struct ptx_operand *o, unsigned type)
 			value = LLVMBuildNot(l->b, value, "");
 		break;
 	case PTX_OP_INT:
-		return int_const(l, bits, o->imm);
+		return int_const(l, bits, type == PTX_PRED ? o->imm != 0 : o->imm);
 	case PTX_OP_FLOAT:
 		return int_const(l, bits, float_bits(o, type));
 	case PTX_OP_SPECIAL:

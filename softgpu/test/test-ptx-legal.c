@@ -162,6 +162,20 @@ static void video(void **state)
 		w_less_limited);
 }
 
+/* ---- numbers as predicates ---- */
+
+W32(w_lower, a < b ? a : b)
+W32(w_threads, THREADS)
+
+/* All numbers but 0 are true. */
+static void true_numbers(void **state)
+{
+	(void)state;
+	check32("and.pred with 2",
+		HEAD32("setp.lt.u32 %p1, %a, %b;\nand.pred %p1, %p1, 2;\nselp.u32 %x, %a, %b, %p1;\n"), w_lower);
+	check32("bar.red.popc of 6", HEAD32("bar.red.popc.u32 %x, 0, 6;\n"), w_threads);
+}
+
 /* ---- products of doubles that round otherwise ---- */
 
 static double doubles_in[7 * 32], doubles_out[4 * 32];
@@ -381,7 +395,7 @@ int main(void)
 		cmocka_unit_test(eight_numbers),    cmocka_unit_test(mixed_vectors), cmocka_unit_test(refused_by_name),
 		cmocka_unit_test(byte_parameters),  cmocka_unit_test(video),         cmocka_unit_test(ignored_source),
 		cmocka_unit_test(rounded_products), cmocka_unit_test(resident),      cmocka_unit_test(one_coordinate),
-		cmocka_unit_test(halves),           cmocka_unit_test(formatted_reductions),
+		cmocka_unit_test(halves),           cmocka_unit_test(true_numbers),  cmocka_unit_test(formatted_reductions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
