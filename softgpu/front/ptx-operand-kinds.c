@@ -202,6 +202,12 @@ static bool only_registers(const struct ptx_instr *i)
 	       ((i->op->flags & PTX_F_STACK) && (i->op->flags & PTX_F_NO_DST));
 }
 
+/* A matrix may be the bits of an f32. */
+static bool takes_single(const struct ptx_instr *i, const struct ptx_operand *o)
+{
+	return i->op->family == PTX_FAMILY_MOVMATRIX && o->kind == PTX_OP_FLOAT && o->single;
+}
+
 static bool check_number(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter,
 			 const struct ptx_operand *o)
 {
@@ -210,7 +216,7 @@ static bool check_number(struct ptx_parser *p, const struct ptx_instr *i, unsign
 	if (strchr("-rRcnN", letter) || (i->op->family == PTX_FAMILY_TEX && !strchr("tw", letter)))
 		return true;
 	ptx_parse_wanted_types(i, letter, types);
-	if (!takes_number(types, sizeof(types), o) || only_registers(i))
+	if (!takes_number(types, sizeof(types), o) || (only_registers(i) && !takes_single(i, o)))
 		return refuse(p, i, "Arguments mismatch", operand);
 	if (o->kind == PTX_OP_INT && !in_range(i, operand, o->imm))
 		return refuse(p, i, "Value out of range", operand);

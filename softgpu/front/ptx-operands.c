@@ -9,6 +9,7 @@
 
 #include "front/ptx-opcodes.h"
 #include "front/ptx-parse.h"
+#include "front/ptx-tex-instr.h"
 
 /*
  * For each class of types: the classes of registers (see PTX_TYPES) that are as large and agree, those that may be
@@ -231,6 +232,18 @@ static unsigned element_type(const struct ptx_instr *i, const struct ptx_registe
 	return reg;
 }
 
+/* A number that goes to or from a surface may be packed of registers. */
+static bool is_packed(const struct ptx_instr *i, const struct ptx_operand *o, unsigned reg)
+{
+	unsigned bits = ptx_types[i->type].bits;
+
+	return i->tex &&
+	       (i->tex->operation == PTX_SURF_LOAD || i->tex->operation == PTX_SURF_STORE ||
+		i->tex->operation == PTX_SURF_STORE_FORMATTED) &&
+	       i->tex->count == 1 && o->count != 3 && ptx_types[reg].bits < bits &&
+	       ptx_types[reg].bits * o->count >= bits;
+}
+
 /* All elements are of one size; those that a value is packed of (v) make up its type. */
 static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
@@ -241,16 +254,19 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 
 	for (unsigned n = 0; n < o->count; n++) {
 		const struct ptx_operand *e = &o->elements[n];
+		bool packed;
 		unsigned reg = e->kind == PTX_OP_REG ? regs[e->reg].type : PTX_NONE;
 
 		if (!reg)
 			continue;
 		p->uncompiled |= reg == PTX_PRED;
 		reg = element_type(i, regs, o, reg);
+		packed = letter == 'w' && is_packed(i, o, reg);
+		p->uncompiled |= packed;
 		if (letter == 'v' && (ptx_types[i->type].cls != 'b' ||
 				      ptx_types[reg].bits * o->count != ptx_types[i->type].bits))
 			return refuse_parts(p, i, operand, reg);
-		if (letter != 'v' && (!admits(&w, reg, true) || (bits && ptx_types[reg].bits != bits)))
+		if (letter != 'v' && ((!packed && !admits(&w, reg, true)) || (bits && ptx_types[reg].bits != bits)))
 			return refuse(p, i, operand, reg, &w);
 		bits = ptx_types[reg].bits;
 	}
