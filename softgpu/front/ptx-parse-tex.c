@@ -126,6 +126,9 @@ static bool complete(struct ptx_tex *tex, const struct ptx_instr *i)
 		return false;
 	if (FETCHES >> tex->operation & 1) {
 		tex->float_coords = i->type2 == PTX_F32;
+		/* what integer coordinates with gradients mean is unknown */
+		if (i->type2 == PTX_S32 && tex->lod == PTX_LOD_GRADIENTS)
+			return false;
 		return tex->count == (i->type == PTX_F16X2 ? 2 : 4) && (i->type2 == PTX_F32 || i->type2 == PTX_S32);
 	}
 	if (tex->operation == PTX_SURF_REDUCE_FORMATTED)

@@ -73,6 +73,7 @@ static void refused_by_name(void **state)
 		"mov.b64 {%r1, %p1}, %l1;",
 		"abs.bf16x2 {%r1, %r2}, %r2;",
 		"movmatrix.sync.aligned.m8n8.trans.b16 %p1, %r2;",
+		"tex.grad.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}], {%f1}, {%f2};",
 		"suld.b.2d.b64.clamp {%r1, %r2}, [%l2, {%r4, %r5}];",
 		"cp.async.bulk.prefetch.tensor.1d.L2.global [%d1, {%r2}];",
 		"tcgen05.ld.sync.32x32b.x1.b32 {%r1}, [%r2];",
