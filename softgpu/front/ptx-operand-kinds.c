@@ -46,9 +46,13 @@ static bool is_bfloat(const struct ptx_instr *i, char letter)
 /* The number of elements of the vector of a load, store or atomic; 0: the name does not give it. */
 static unsigned lanes(const struct ptx_instr *i)
 {
+	unsigned count = i->mods & M(V2) ? 2 : i->mods & M(V4) ? 4 : i->mods & M(V8) ? 8 : 0;
+
+	if (i->op->family == PTX_FAMILY_TILE_LOAD || i->op->family == PTX_FAMILY_TILE_STORE)
+		return count;
 	if (!(i->op->flags & (PTX_F_LOAD | PTX_F_STORE | PTX_F_ATOM)) || i->op->family == PTX_FAMILY_TEX)
 		return 0;
-	return i->mods & M(V2) ? 2 : i->mods & M(V4) ? 4 : i->mods & M(V8) ? 8 : 1;
+	return count ? count : 1;
 }
 
 /* Rows of a matrix, and what a texture has at a place. */
@@ -62,7 +66,7 @@ static bool needs_vector(const struct ptx_instr *i, unsigned operand)
 static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
 	const struct ptx_operand *o = &i->ops[operand];
-	bool vector = o->kind == PTX_OP_VECTOR, value = strchr("wtv", letter);
+	bool vector = o->kind == PTX_OP_VECTOR, value = strchr("wtvr", letter);
 	unsigned count = lanes(i);
 
 	if (vector && !takes_vector(i, letter)) {

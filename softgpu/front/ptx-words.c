@@ -165,11 +165,11 @@ static const struct {
 	{{"vsub2", 0, 0, "uuuu", SHAPE(PURE), PTX_F_WORDS, FAMILY(VIDEO), OP_SUB}, VIDEO "sat add"},
 	{{"vsub4", 0, 0, "uuuu", SHAPE(PURE), PTX_F_WORDS, FAMILY(VIDEO), OP_SUB}, VIDEO "sat add"},
 	{{"wmma.load", 0, 0, "rau?", SHAPE(VARYING), WARP | PTX_F_SITE, FAMILY(TILE_LOAD), 0},
-	 "a b c sync aligned row col " SPACE WMMA_SHAPES WMMA_TYPES},
+	 "a b c sync aligned row col v2 v4 v8 " SPACE WMMA_SHAPES WMMA_TYPES},
 	{{"wmma.mma", 0, 0, "rRRc", SHAPE(VARYING), WARP, FAMILY(MMA), 1},
 	 "sync aligned row col satfinite xor and popc " ROUND WMMA_SHAPES WMMA_TYPES},
 	{{"wmma.store", 0, 0, "aru?", SHAPE(NONE), WARP | PTX_F_SITE | PTX_F_WRITE | PTX_F_NO_DST, FAMILY(TILE_STORE), 0},
-	 "d sync aligned row col " SPACE WMMA_SHAPES WMMA_TYPES},
+	 "d sync aligned row col v2 v4 v8 " SPACE WMMA_SHAPES WMMA_TYPES},
 };
 
 #define COUNT (sizeof(rows) / sizeof(rows[0]))
