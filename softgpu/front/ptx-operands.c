@@ -280,6 +280,22 @@ static bool is_map(const struct ptx_instr *i, unsigned operand)
 	       i->ops[operand + 1].kind == PTX_OP_VECTOR;
 }
 
+/* ptxas takes a predicate for 32 bits here. */
+static bool takes_predicate(const struct ptx_instr *i, unsigned operand, char letter, const struct wanted *w)
+{
+	unsigned source = i->type2 ? i->type2 : i->type;
+
+	switch (i->op->family) {
+	case PTX_FAMILY_SETP:
+	case PTX_FAMILY_SET:
+		return operand == 2 && source == PTX_BF16X2;
+	case PTX_FAMILY_CVT_NARROW:
+		return w->types[0] == PTX_BF16X2;
+	default:
+		return letter == 'm';
+	}
+}
+
 static bool check_operand(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
 	const struct ptx_operand *o = &i->ops[operand];
@@ -289,7 +305,10 @@ static bool check_operand(struct ptx_parser *p, const struct ptx_instr *i, unsig
 
 	if (o->kind == PTX_OP_VECTOR)
 		return check_vector(p, i, operand, letter);
-	p->uncompiled |= letter == 'm' && o->kind == PTX_OP_REG && regs[o->reg].type == PTX_PRED;
+	if (o->kind == PTX_OP_REG && regs[o->reg].type == PTX_PRED && takes_predicate(i, operand, letter, &w)) {
+		p->uncompiled = true;
+		return true;
+	}
 	if ((o->kind == PTX_OP_REG || o->kind == PTX_OP_MEM) && o->reg >= 0 && !admits(&w, regs[o->reg].type, false)) {
 		p->uncompiled = true;
 		return is_map(i, operand) || refuse(p, i, operand, regs[o->reg].type, &w);

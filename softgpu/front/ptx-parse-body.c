@@ -136,6 +136,15 @@ static bool parse_resident(struct ptx_parser *p, struct ptx_operand *result)
 	return true;
 }
 
+/* A texture before the brackets, which then have a sampler. */
+static bool is_texture(const struct ptx_parser *p, const struct ptx_instr *i, const struct ptx_operand *o)
+{
+	bool fetch = i->tex->operation == PTX_TEX_FETCH || i->tex->operation == PTX_TEX_GATHER;
+
+	return fetch && (o->kind == PTX_OP_REG ? ptx_types[p->function->regs[o->reg].type].bits == 64
+					       : o->kind == PTX_OP_SYMBOL);
+}
+
 static unsigned handle_place(const struct ptx_instr *i)
 {
 	if (i->tex->operation == PTX_IS_TYPE)
@@ -167,6 +176,8 @@ static bool parse_operands(struct ptx_parser *p, struct ptx_instr *i)
 		if (!ptx_parse_accept(p, ','))
 			break;
 	}
+	if (i->tex && handle == handle_place(i) + 1 && is_texture(p, i, &ops[handle - 1]))
+		return ptx_parse_fail(p, PTX_NOT_SUPPORTED, "`%s`: samplers of their own are not supported", i->name);
 	if (i->tex && handle != handle_place(i))
 		return ptx_parse_fail(p, PTX_INVALID, "Address expected for instruction '%s'", i->name);
 	/* a policy changes speed only */
