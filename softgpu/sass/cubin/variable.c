@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NVIDIA's numbers of relocations that are addresses of 64 bits. */
-enum { ADDRESS_64 = 2, GENERIC_64 = 4 };
+/* NVIDIA's numbers of relocations that are addresses of 64 bits, the last one of functions alone. */
+enum { ADDRESS_64 = 2, GENERIC_64 = 4, FUNCTION_64 = 35 };
 
 /* Values in a line of the text. */
 #define LINE 16
@@ -86,6 +86,11 @@ static bool add_address(struct writer *w, const struct sass_variable *v, const s
 	return true;
 }
 
+static bool is_address(const struct sass_relocation *r)
+{
+	return r->type == ADDRESS_64 || r->type == GENERIC_64 || (r->type == FUNCTION_64 && r->is_function);
+}
+
 /* An element is a number or, where a relocation is, an address. */
 static bool add_element(struct writer *w, const struct sass_variable *v, uint64_t at, unsigned int bytes,
 			uint32_t *relocation)
@@ -95,7 +100,9 @@ static bool add_element(struct writer *w, const struct sass_variable *v, uint64_
 
 	if (r && r->offset - v->offset < at + bytes) {
 		++*relocation;
-		if (r->offset - v->offset != at || (r->type != ADDRESS_64 && r->type != GENERIC_64))
+		if (!is_address(r))
+			return fail(w, v, "a relocation of an unknown kind");
+		if (r->offset - v->offset != at)
 			return fail(w, v, "an address that is not a whole number of 64 bits");
 		return add_address(w, v, r);
 	}

@@ -271,7 +271,7 @@ struct value source_f64(struct lift *l, const struct sass_operand *o)
 bool has_uniform_predicates(const struct lift *l)
 {
 	return l->i->form->kind == SASS_UALU || l->i->form->function == SASS_LIFT_ULDC ||
-	       l->i->field[SASS_F_UNIFORM_FORM];
+	       !strcmp(l->i->form->name, "UPLOP3");
 }
 
 struct value named_predicate(struct lift *l, bool uniform, unsigned int number)
