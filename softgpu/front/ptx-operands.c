@@ -273,11 +273,22 @@ static bool check_vector(struct ptx_parser *p, const struct ptx_instr *i, unsign
 	return true;
 }
 
-/* The address of a tensor map, before the coordinates. ptxas takes any register there. */
+static bool is_address_with_vector(const struct ptx_instr *i, unsigned operand)
+{
+	return operand + 1u < i->count && i->ops[operand].kind == PTX_OP_MEM &&
+	       i->ops[operand + 1].kind == PTX_OP_VECTOR;
+}
+
+/*
+ * The address of a tensor map, before the coordinates. ptxas takes any register there. A later address before a vector
+ * is that of an mbarrier, before the offsets of im2col.
+ */
 static bool is_map(const struct ptx_instr *i, unsigned operand)
 {
-	return (i->op->flags & PTX_F_TENSOR) && operand + 1u < i->count && i->ops[operand].kind == PTX_OP_MEM &&
-	       i->ops[operand + 1].kind == PTX_OP_VECTOR;
+	for (unsigned n = 0; n < operand; n++)
+		if (is_address_with_vector(i, n))
+			return false;
+	return (i->op->flags & PTX_F_TENSOR) && is_address_with_vector(i, operand);
 }
 
 /* ptxas takes a predicate for 32 bits here. */

@@ -89,8 +89,8 @@ static void survey_ptx(struct survey *s, const struct fatbin_entry *entry)
 }
 
 /*
- * Libraries have machine code for each device, and PTX for the newest only. Where a driver takes machine code, the
- * software GPU takes the PTX for the next newer device.
+ * Libraries have machine code for each device, and PTX for the newest only. Where a driver takes machine code that is
+ * not translated, the software GPU takes the PTX for the next newer device.
  */
 static void let_stand_in(struct survey *s)
 {
@@ -237,6 +237,9 @@ static CUresult read_fatbin(const void *data, size_t bytes, enum softgpu_code co
 	}
 	do {
 		result = survey(&reader, &s);
+		/* PTX for newer devices stands in only for machine code that is not translated. */
+		if (s.stands_in && s.code.kind && code != SOFTGPU_CODE_PTX && softgpu_machine_code_opens())
+			s.found = s.stands_in = false;
 		image->max_registers = softgpu_register_bound(image->max_registers, s.max_registers);
 		if (result == CUDA_SUCCESS)
 			result = read_container(image, &s, first, code, &done);

@@ -85,6 +85,15 @@ static bool is_first_of(const char *const *list, const struct name *name, unsign
 	return is_in(list, &name->words[at]);
 }
 
+/* Whether no other word of the name is in the list. */
+static bool is_only_of(const char *const *list, const struct name *name, unsigned at)
+{
+	for (unsigned n = 0; n < name->count; n++)
+		if (n != at && is_in(list, &name->words[n]))
+			return false;
+	return is_in(list, &name->words[at]);
+}
+
 /* Words that ptxas takes and ignores. */
 static bool is_extra(const struct name *name, unsigned at, const char *opcode)
 {
@@ -92,7 +101,7 @@ static bool is_extra(const struct name *name, unsigned at, const char *opcode)
 
 	if (is_in(references, word))
 		return is_in(referring, &(struct word){opcode, strlen(opcode)});
-	return is_in(packings, word) || is_first_of(states, name, at) || is_first_of(fields, name, at) ||
+	return is_in(packings, word) || is_first_of(states, name, at) || is_only_of(fields, name, at) ||
 	       (is_in(again, word) && is_repeated(name, at));
 }
 

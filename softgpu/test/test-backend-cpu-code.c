@@ -214,11 +214,11 @@ static void beside_ptx(void **state)
 	add_code(80, 0);
 	add_ptx(75);
 	taken(code ? "ro80" : "scale");
-	/* PTX for another device does not count, unless it replaces machine code that this one would run */
+	/* PTX for another device does not count, unless it replaces machine code that is for this one and not translated */
 	begin_fatbin();
 	add_code(80, 0);
 	add_ptx(131);
-	taken(code || !strcmp(mode, "new") ? "ro80" : "scale");
+	taken(translates ? "ro80" : "scale");
 	begin_fatbin();
 	add_code(75, 0);
 	add_ptx(131);

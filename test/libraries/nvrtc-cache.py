@@ -25,7 +25,7 @@ class Run:
         self.trace = tempfile.NamedTemporaryFile('r', prefix='nvrtc-cache-trace-')
         env = {k: v for k, v in os.environ.items() if not k.startswith(('CUDA_CACHE_', 'VCUDA_TRACE'))}
         env.update({'CUDA_CACHE_PATH': folder, 'VCUDA_TRACE': self.trace.name, 'VCUDA_NVRTC': 'cubin', **settings})
-        self.process = subprocess.Popen([VCUDA, 'run', '--backend', 'cpu', '--', PROGRAM, source, '-arch=sm_90', *options],
+        self.process = subprocess.Popen([VCUDA, 'run', '--backend', 'cpu', '--', PROGRAM, source, '-arch=sm_80', *options],
                                         env=env, stdout=subprocess.PIPE, text=True)
 
     def result(self):
