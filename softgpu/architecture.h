@@ -14,7 +14,7 @@
 
 /*
  * The device's without VCUDA_CPU_COMPUTE. Libraries and wheels that choose machine code by the device choose what
- * softgpu/sass translates wholly, and every toolkit since CUDA 11.0 knows the name.
+ * softgpu/sass translates, but for few kernels, and every toolkit since CUDA 11.0 knows the name.
  */
 #define SOFTGPU_DEFAULT_ARCHITECTURE 80
 

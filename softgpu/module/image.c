@@ -40,6 +40,7 @@ struct survey {
 	char codes[96];                /* " sm_80, sm_90a,": the architectures of machine code */
 	struct fatbin_entry newer;     /* the PTX for the next newer device; kind 0: there is none */
 	bool stands_in;                /* the best is that */
+	bool is_link;                  /* the container without code at the head of what the driver's linker made */
 	unsigned int max_registers;    /* of a link; 0: no bound */
 };
 
@@ -70,7 +71,8 @@ static void survey_code(struct survey *s, const struct fatbin_entry *entry)
 	if (softgpu_machine_code_rank(entry) > softgpu_machine_code_rank(&s->code))
 		s->code = *entry;
 	/* Code for one architecture alone may have no plain form: its PTX for newer devices can be empty. */
-	if (!suffix_of(entry) && softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
+	if (!suffix_of(entry) &&
+	    softgpu_architecture_runs_code(softgpu_device()->architecture, entry->sm, suffix_of(entry)))
 		s->has_code = true;
 }
 
@@ -107,12 +109,14 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 
 	*s = (struct survey){0};
 	while ((n = fatbin_next(reader, &entry)) == 1) {
-		if (entry.kind == FATBIN_ELF)
+		if (entry.kind == FATBIN_ELF) {
 			survey_code(s, &entry);
-		else if (entry.kind == FATBIN_PTX)
+		} else if (entry.kind == FATBIN_PTX) {
 			survey_ptx(s, &entry);
-		else if (entry.kind == FATBIN_OPTIONS)
+		} else if (entry.kind == FATBIN_OPTIONS) {
+			s->is_link = true;
 			s->max_registers = softgpu_register_bound(s->max_registers, entry.max_registers);
+		}
 	}
 	let_stand_in(s);
 	if (n == 0)
@@ -237,7 +241,10 @@ static CUresult read_fatbin(const void *data, size_t bytes, enum softgpu_code co
 	}
 	do {
 		result = survey(&reader, &s);
-		/* PTX for newer devices stands in only for machine code that is not translated. */
+		/* The inputs of the driver's linker follow. Translated machine code cannot be linked. */
+		if (s.is_link)
+			code = SOFTGPU_CODE_PTX;
+		/* PTX for newer devices replaces only machine code that is not translated. */
 		if (s.stands_in && s.code.kind && code != SOFTGPU_CODE_PTX && softgpu_machine_code_opens())
 			s.found = s.stands_in = false;
 		image->max_registers = softgpu_register_bound(image->max_registers, s.max_registers);
@@ -315,7 +322,8 @@ static CUresult add_device_runtime(struct softgpu_image *image)
 		n--;
 	if (!n || image->count == SOFTGPU_IMAGE_TEXTS)
 		return CUDA_SUCCESS;
-	image->part[image->count] = (struct softgpu_image_part){.text = strdup(softgpu_device_runtime), .length = length};
+	image->part[image->count] =
+		(struct softgpu_image_part){.text = strdup(softgpu_device_runtime), .length = length};
 	if (!image->part[image->count].text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	image->bytes += length;
@@ -332,9 +340,10 @@ static CUresult read_elf(const void *data, size_t bound, enum softgpu_code code,
 		copy = bytes <= MAX_BYTES && softgpu_host_room(bytes) ? malloc(bytes) : NULL;
 		return copy ? take_cubin(memcpy(copy, data, bytes), bytes, image) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	vcuda_log("the image is machine code (a cubin) and the software GPU runs PTX%s: load PTX or a fatbin that has it. "
+	vcuda_log("the image is machine code (a cubin) and the software GPU runs PTX%s: load PTX or a fatbin that has "
+		  "it. "
 		  "Libraries that have both, as cuBLAS, choose PTX where they do not know the device: set "
-		  "VCUDA_CPU_COMPUTE=13.0",
+		  "VCUDA_CPU_COMPUTE=13.0, or install libvcuda-sass.so",
 		  softgpu_machine_code_taken());
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }

@@ -376,10 +376,11 @@ void test_unsubscribing(void)
 
 /* ---- flushes that cannot be complete ---- */
 
-#define MOST_TRIES 3000
+#define MOST_STOPS 3000
 
 static _Atomic bool is_stopped, may_go_on;
 static _Atomic bool caller_has_buffer;
+static unsigned int stops;
 static _Thread_local bool is_caller;
 
 static void give_caller(uint8_t **buffer, size_t *size, size_t *most)
@@ -441,6 +442,7 @@ static cupti_result flush_beside(pthread_t thread)
 		return CUPTI_SUCCESS;
 	}
 	may_go_on = false;
+	stops++;
 	CHECK(!pthread_kill(thread, SIGUSR1));
 	wait_for(&is_stopped);
 	forget_records();
@@ -466,7 +468,7 @@ void test_flush(void)
 	start_device();
 	OK(cuptiActivityEnable(CUPTI_KIND_DRIVER));
 	CHECK(!pthread_create(&thread, NULL, call_as_caller, NULL));
-	for (int i = 0; i < MOST_TRIES && result == CUPTI_SUCCESS; i++)
+	while (stops < MOST_STOPS && result == CUPTI_SUCCESS)
 		result = flush_beside(thread);
 	ends = true;
 	CHECK(!pthread_join(thread, NULL));
