@@ -2,6 +2,7 @@
 /* The PTX of single instructions that NVIDIA's assembler makes of no PTX of the other tests. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,11 +54,81 @@ static void tables(void **state)
 	free(text);
 }
 
+/* ---- addresses of shared memory ---- */
+
+/* A cubin whose kernel has more instructions. */
+struct long_sample {
+	struct sass_sample sample;
+	uint64_t text[2 * 6];
+};
+
+#define NO_GUARD (UINT64_C(7) << 12)
+#define OF_32_BITS (UINT64_C(4) << 9)
+#define WITH_UNIFORM (UINT64_C(1) << 27)
+
+/* LDS Rd, [Ra+URu+offset] */
+static void add_load(uint64_t *text, unsigned int d, unsigned int a, unsigned int u, unsigned int offset)
+{
+	text[0] = 0x984 | NO_GUARD | (uint64_t)d << 16 | (uint64_t)a << 24 | (uint64_t)u << 32 | (uint64_t)offset << 40;
+	text[1] = OF_32_BITS | WITH_UNIFORM;
+}
+
+/* MOV Rd, 8; UMOV URd, 8 */
+static void add_number(uint64_t *text, bool uniform, unsigned int d)
+{
+	text[0] = (uniform ? 0x882 : 0x802) | NO_GUARD | (uint64_t)d << 16 | UINT64_C(8) << 32;
+	text[1] = uniform ? 0 : 15 << 8;
+}
+
+/* How often the sum with the base of shared memory is computed for two loads, with `between` between them. */
+static unsigned int sums(const uint64_t *between)
+{
+	struct long_sample s = {.sample = sass_sample()};
+	char error[300], *text;
+	const char *at;
+	unsigned int count = 0;
+	size_t length;
+
+	add_load(s.text, 4, 2, 4, 0);
+	memcpy(s.text + 2, between, 16);
+	add_load(s.text + 4, 5, 2, 4, 16);
+	memcpy(s.text + 6, s.sample.text, 32);
+	s.sample.sections[SAMPLE_TEXT].sh_offset = offsetof(struct long_sample, text);
+	s.sample.sections[SAMPLE_TEXT].sh_size = 10 * sizeof(uint64_t);
+	s.sample.symbols[SAMPLE_KERNEL].st_size = 10 * sizeof(uint64_t);
+	if (vcuda_sass_to_ptx(&s, sizeof(s), NULL, &text, &length, error, sizeof(error)))
+		fail_msg("%s", error);
+	for (at = text; (at = strstr(at, ", %shared, ")); at++)
+		count++;
+	free(text);
+	return count;
+}
+
+/* The loads have one address unless a register of the address is written between them. */
+static void kept_addresses(void **state)
+{
+	uint64_t between[2];
+
+	(void)state;
+	add_number(between, false, 6);
+	assert_int_equal(sums(between), 1);
+	add_number(between, true, 6);
+	assert_int_equal(sums(between), 1);
+	add_number(between, false, 2);
+	assert_int_equal(sums(between), 2);
+	add_number(between, true, 4);
+	assert_int_equal(sums(between), 2);
+	/* a load into the register of its own address */
+	add_load(between, 2, 2, 4, 32);
+	assert_int_equal(sums(between), 2);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uniform_tables),
 		cmocka_unit_test(tables),
+		cmocka_unit_test(kept_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
