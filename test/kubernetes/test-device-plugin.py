@@ -201,7 +201,7 @@ def ended():
         (one,), = plugin.allocate(first[:2])
         (two,), = plugin.allocate(first[2:3])
         wait_for(lambda: program.daemons().keys() == {one.partition("=")[2]}, "the end of a unit that no pod has")
-        check(not (program.cdi / f"virtio-cuda-{two.partition('=')[2]}.json").exists(), "its CDI file")
+        wait_for(lambda: not (program.cdi / f"virtio-cuda-{two.partition('=')[2]}.json").exists(), "the end of its CDI file")
         # A state that cannot be written ends no vcudad.
         seen, there = len(program.words), program.daemons()
         with program.broken_state():
@@ -224,7 +224,7 @@ def ended():
         check(four == three and program.daemons().keys() == old.keys() and program.daemons() != old, "the vcudad of the last container")
         kubelet.pods = {}
         wait_for(lambda: not program.daemons(), "the end of the last unit")
-        check(not list(program.run.iterdir()) and not list(program.cdi.iterdir()), "files are left")
+        wait_for(lambda: not list(program.run.iterdir()) and not list(program.cdi.iterdir()), "the end of all files")
 
 
 def initial():
