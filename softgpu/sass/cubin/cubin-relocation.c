@@ -5,9 +5,6 @@
 #include "sass/cubin/cubin-data.h"
 #include "sass/cubin/memory.h"
 
-/* NVIDIA's numbers of addresses in data: of 32 and of 64 bits, such of generic addresses, and of functions. */
-enum { ADDRESS_32 = 1, ADDRESS_64, GENERIC_32, GENERIC_64, FUNCTION_64 = 35 };
-
 static bool make_room(struct sass_file *file, struct sass_relocations *r, uint64_t more)
 {
 	uint64_t room = r->room ? r->room : 16;
@@ -28,8 +25,8 @@ static bool make_room(struct sass_file *file, struct sass_relocations *r, uint64
 /* Where the file has no addends beside the relocations, those of data are in the data. */
 static int64_t addend_in(const struct sass_section *target, uint64_t offset, uint32_t type)
 {
-	bool narrow = type == ADDRESS_32 || type == GENERIC_32;
-	bool wide = type == ADDRESS_64 || type == GENERIC_64 || type == FUNCTION_64;
+	bool narrow = type == SASS_ADDRESS_32 || type == SASS_GENERIC_32;
+	bool wide = type == SASS_ADDRESS_64 || type == SASS_GENERIC_64 || type == SASS_FUNCTION_64;
 	uint64_t bytes = narrow ? 4 : 8, addend = 0;
 
 	if ((target->flags & SHF_EXECINSTR) || !target->data || (!narrow && !wide) || target->bytes - offset < bytes)

@@ -17,6 +17,9 @@ struct sass_param {
 
 enum sass_space { SASS_GLOBAL, SASS_CONSTANT };
 
+/* NVIDIA's numbers of addresses in data: of 32 and of 64 bits, such of generic addresses, and of functions. */
+enum { SASS_ADDRESS_32 = 1, SASS_ADDRESS_64, SASS_GENERIC_32, SASS_GENERIC_64, SASS_FUNCTION_64 = 35 };
+
 /* A symbol whose address is at `offset` of a section, or in the instruction there. */
 struct sass_relocation {
 	uint64_t offset;

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NVIDIA's numbers of relocations that are addresses of 64 bits, the last one of functions alone. */
-enum { ADDRESS_64 = 2, GENERIC_64 = 4, FUNCTION_64 = 35 };
-
 /* Values in a line of the text. */
 #define LINE 16
 
@@ -88,7 +85,8 @@ static bool add_address(struct writer *w, const struct sass_variable *v, const s
 
 static bool is_address(const struct sass_relocation *r)
 {
-	return r->type == ADDRESS_64 || r->type == GENERIC_64 || (r->type == FUNCTION_64 && r->is_function);
+	return r->type == SASS_ADDRESS_64 || r->type == SASS_GENERIC_64 ||
+	       (r->type == SASS_FUNCTION_64 && r->is_function);
 }
 
 /* An element is a number or, where a relocation is, an address. */
