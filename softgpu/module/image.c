@@ -341,8 +341,7 @@ static CUresult read_elf(const void *data, size_t bound, enum softgpu_code code,
 		return copy ? take_cubin(memcpy(copy, data, bytes), bytes, image) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	vcuda_log("the image is machine code (a cubin) and the software GPU runs PTX%s: load PTX or a fatbin that has "
-		  "it. "
-		  "Libraries that have both, as cuBLAS, choose PTX where they do not know the device: set "
+		  "it. Libraries that have both, as cuBLAS, choose PTX where they do not know the device: set "
 		  "VCUDA_CPU_COMPUTE=13.0, or install libvcuda-sass.so",
 		  softgpu_machine_code_taken());
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of memory. */
+#include <string.h>
+
 #include "sass/lift/lifting.h"
 
 /* A uniform register adds to the address, unless it names a descriptor. */
@@ -77,12 +79,12 @@ static const struct kept_address *find_kept(const struct lift *l, const struct k
 }
 
 /*
- * The sum of `base`, a register that is shifted, and a uniform register, if they are there. Each register has one sum,
- * so that accesses with the same registers have the same register in PTX, too, and their bounds are checked together.
+ * The sum of `base`, a register that is shifted, and a uniform register, if they are there. The same registers have
+ * one sum, so that their accesses have the same register in PTX, too, and the bounds are checked together.
  */
 static struct value sum_32(struct lift *l, const struct sass_instr *i, const struct sass_operand *o, const char *base)
 {
-	struct kept_address new = {.known = true, .local = is_text(value_of("%s", base), "%local"), .a = *o};
+	struct kept_address new = {.known = true, .local = !strcmp(base, "%local"), .a = *o};
 	struct value a = source_bits(l, o), u = value_of("0");
 	const struct kept_address *kept;
 

@@ -42,7 +42,7 @@ struct lower_sum {
 	struct pair_term shifted, term[3];
 };
 
-/* The address that this instruction's registers gave: in this basic block, until one of them is written. */
+/* The sum of an access's registers. It holds in this basic block, until one of the registers is written. */
 struct kept_address {
 	bool known, local;
 	unsigned int scale;
