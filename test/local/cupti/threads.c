@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static CUdeviceptr data;
@@ -376,32 +377,18 @@ void test_unsubscribing(void)
 
 /* ---- flushes that cannot be complete ---- */
 
-#define MOST_STOPS 3000
+/* More than a call has under a sanitizer. */
+#define MOST_STEPS 100000u
 
 static _Atomic bool is_stopped, may_go_on;
 static _Atomic bool caller_has_buffer;
-static unsigned int stops;
+static _Atomic unsigned int steps; /* until the caller stops in its call; 0: it runs freely */
 static _Thread_local bool is_caller;
 
 static void give_caller(uint8_t **buffer, size_t *size, size_t *most)
 {
 	caller_has_buffer |= is_caller;
 	give_buffer(buffer, size, most);
-}
-
-static void *call_as_caller(void *unused)
-{
-	is_caller = true;
-	return call_always(unused);
-}
-
-static void stop_here(int signal)
-{
-	(void)signal;
-	is_stopped = true;
-	while (!may_go_on)
-		usleep(10);
-	is_stopped = false;
 }
 
 static unsigned int calls_of_main(void)
@@ -414,71 +401,111 @@ static unsigned int calls_of_main(void)
 	return found;
 }
 
-/*
- * Waits until the caller has left the call that got it a buffer: a flush would wait for a caller that is stopped in
- * there. False: another thread got the buffer, so that the caller may look for one at any time.
- */
-static bool wait_for_buffer(void)
-{
-	unsigned int before;
+#ifdef __x86_64__
 
-	while (buffers_given == buffers_taken)
-		sched_yield();
-	before = calls;
-	while (caller_has_buffer && calls == before)
-		sched_yield();
-	return caller_has_buffer;
+#define TRAP_FLAG 0x100
+
+static void set_trap_flag(void *interrupted, bool is_set)
+{
+	greg_t *flags = &((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL];
+
+	*flags = is_set ? *flags | TRAP_FLAG : *flags & ~(greg_t)TRAP_FLAG;
 }
 
-/* Flushes while the caller is stopped at an arbitrary place. */
-static cupti_result flush_beside(pthread_t thread)
+/* From here on a signal comes after each instruction of the thread. */
+static void begin_steps(int signal, siginfo_t *info, void *interrupted)
 {
-	cupti_result result;
-	CUdevice device;
+	(void)signal, (void)info;
+	set_trap_flag(interrupted, true);
+}
 
-	if (!wait_for_buffer()) {
-		OK(cuptiActivityFlushAll(0));
-		caller_has_buffer = false;
-		return CUPTI_SUCCESS;
+static void make_step(int signal, siginfo_t *info, void *interrupted)
+{
+	(void)signal, (void)info;
+	if (steps && !--steps) {
+		is_stopped = true;
+		while (!may_go_on)
+			usleep(10);
+	}
+	set_trap_flag(interrupted, steps);
+}
+
+/* Makes a call that stops after n instructions. Returns the ones that were missing; 0: it has stopped. */
+static unsigned int stop_in_call(unsigned int n)
+{
+	CUdevice device;
+	unsigned int missing;
+
+	caller_has_buffer = false;
+	while (!caller_has_buffer) {
+		OK(cuDeviceGet(&device, 0));
+		/* Another thread got the buffer, so that a flush would wait for a caller that stops where it gets one. */
+		if (!caller_has_buffer && buffers_given != buffers_taken)
+			OK(cuptiActivityFlushAll(0));
 	}
 	may_go_on = false;
-	stops++;
-	CHECK(!pthread_kill(thread, SIGUSR1));
-	wait_for(&is_stopped);
-	forget_records();
+	steps = n;
+	CHECK(!raise(SIGUSR1));
 	OK(cuDeviceGet(&device, 0));
-	result = cuptiActivityFlushAll(0);
-	CHECK(result == CUPTI_ERROR_UNKNOWN || (result == CUPTI_SUCCESS && calls_of_main() == 1));
-	caller_has_buffer = false;
-	may_go_on = true;
-	while (is_stopped)
-		sched_yield();
-	return result;
+	missing = steps;
+	steps = 0;
+	return missing;
+}
+
+/* Stops at each instruction of a call, from the last one on: the call is noted at its end. */
+static void *stop_in_calls(void *unused)
+{
+	unsigned int missing;
+
+	is_caller = true;
+	missing = stop_in_call(MOST_STEPS);
+	for (unsigned int n = MOST_STEPS - missing; n && !ends; n--)
+		stop_in_call(n);
+	ends = true;
+	return unused;
 }
 
 /* A thread that is stopped while it notes a call holds all later notes up. A flush says so. */
 void test_flush(void)
 {
+	struct sigaction begin = {.sa_sigaction = begin_steps, .sa_flags = SA_SIGINFO};
+	struct sigaction step = {.sa_sigaction = make_step, .sa_flags = SA_SIGINFO};
 	cupti_result result = CUPTI_SUCCESS;
+	CUdevice device;
 	pthread_t thread;
 
-	signal(SIGUSR1, stop_here);
-	buffer_size = 8 << 20;
+	CHECK(!sigaction(SIGUSR1, &begin, NULL) && !sigaction(SIGTRAP, &step, NULL));
 	OK(cuptiActivityRegisterCallbacks(give_caller, take_buffer));
 	start_device();
 	OK(cuptiActivityEnable(CUPTI_KIND_DRIVER));
-	CHECK(!pthread_create(&thread, NULL, call_as_caller, NULL));
-	while (stops < MOST_STOPS && result == CUPTI_SUCCESS)
-		result = flush_beside(thread);
-	ends = true;
-	CHECK(!pthread_join(thread, NULL));
-	if (result == CUPTI_SUCCESS) {
-		printf("no signal came while a call was noted\n");
-		exit(77);
+	CHECK(!pthread_create(&thread, NULL, stop_in_calls, NULL));
+	while (!ends && result == CUPTI_SUCCESS) {
+		sched_yield();
+		if (!is_stopped)
+			continue;
+		forget_records();
+		OK(cuDeviceGet(&device, 0));
+		result = cuptiActivityFlushAll(0);
+		CHECK(result == CUPTI_ERROR_UNKNOWN || (result == CUPTI_SUCCESS && calls_of_main() == 1));
+		ends |= result != CUPTI_SUCCESS;
+		is_stopped = false;
+		may_go_on = true;
 	}
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(result == CUPTI_ERROR_UNKNOWN);
 	OK(cuptiActivityFlushAll(0));
 	CHECK(calls_of_main() == 1);
 }
+
+#else
+
+void test_flush(void)
+{
+	printf("this processor has no single steps\n");
+	exit(77);
+}
+
+#endif
 
 /* Ends in the middle: the worker is killed from outside. */
 void test_lost(void)
