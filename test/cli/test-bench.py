@@ -222,15 +222,19 @@ def usage(folder):
 
 
 def watch(folder):
-    """Processor time is seen of threads too, and none of who sleeps."""
+    """Processor time is seen of threads too, also of a thread that has ended, and none of who sleeps."""
     import watch as watcher
-    spin = "import threading, time\ndef spin():\n while True: pass\nthreading.Thread(target=spin, daemon=True).start()\ntime.sleep(60)"
-    busy, idle = subprocess.Popen([sys.executable, "-c", spin]), subprocess.Popen(["sleep", "60"])
+    spin = ("import threading, time\ndef spin():\n while time.thread_time() < 0.7: pass\n"
+            "thread = threading.Thread(target=spin)\nthread.start()\nthread.join()\nprint(flush=True)\ntime.sleep(60)")
+    busy = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
+    idle = subprocess.Popen(["sleep", "60"])
     try:
         deadline = time.monotonic() + 60
         while watcher.cpu_seconds(busy.pid) < 0.5 and time.monotonic() < deadline:
             time.sleep(0.05)
         check(watcher.cpu_seconds(busy.pid) >= 0.5, "a thread that spins costs nothing")
+        busy.stdout.readline()
+        check(watcher.cpu_seconds(busy.pid) >= 0.7, "the time of a thread goes with the thread")
         check(watcher.cpu_seconds(idle.pid) < 0.1, "a process that sleeps costs something")
         check(idle.pid in watcher.descendants(os.getpid()), "a child is not seen")
         check(watcher.name_of(idle.pid) == os.path.basename(os.path.realpath(f"/proc/{idle.pid}/exe")), "not its name")
