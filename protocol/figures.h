@@ -53,7 +53,9 @@
 	X(PCIE_REPLAYS, U32, nvmlDeviceGetPcieReplayCounter, ASKED)                                                    \
 	X(ECC_ERRORS, AA_U64, nvmlDeviceGetTotalEccErrors, ASKED)                                                      \
 	X(ECC_ERRORS_OF, AAA_U64, nvmlDeviceGetMemoryErrorCounter, ASKED)                                              \
-	X(REMAPPED_ROWS, FOUR, nvmlDeviceGetRemappedRows, ASKED)
+	X(REMAPPED_ROWS, FOUR, nvmlDeviceGetRemappedRows, ASKED)                                                       \
+	X(PCIE_MAX_SPEED, U32, nvmlDeviceGetPcieLinkMaxSpeed, ALWAYS)                                                  \
+	X(PCIE_SPEED, U32, nvmlDeviceGetPcieSpeed, ASKED)
 
 #define VCUDA_FIGURE_NUMBER(name, shape, function, allowed) VCUDA_FIGURE_##name,
 

@@ -124,6 +124,8 @@ PLAIN(nvmlDeviceGetGpuMaxPcieLinkGeneration, GPU_MAX_PCIE_GENERATION, unsigned i
 PLAIN(nvmlDeviceGetMaxPcieLinkWidth, MAX_PCIE_WIDTH, unsigned int)
 PLAIN(nvmlDeviceGetCurrPcieLinkGeneration, PCIE_GENERATION, unsigned int)
 PLAIN(nvmlDeviceGetCurrPcieLinkWidth, PCIE_WIDTH, unsigned int)
+PLAIN(nvmlDeviceGetPcieLinkMaxSpeed, PCIE_MAX_SPEED, unsigned int)
+PLAIN(nvmlDeviceGetPcieSpeed, PCIE_SPEED, unsigned int)
 PLAIN(nvmlDeviceGetPcieReplayCounter, PCIE_REPLAYS, unsigned int)
 WITH_ONE(nvmlDeviceGetPcieThroughput, PCIE_THROUGHPUT, NVML_PCIE_UTIL_COUNT)
 

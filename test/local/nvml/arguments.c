@@ -113,6 +113,8 @@ static nvmlEventSet_t events;
 	X(NONE, nvmlDeviceGetMaxPcieLinkGeneration, &a)                                                                \
 	X(NONE, nvmlDeviceGetMaxPcieLinkWidth, &a)                                                                     \
 	X(NONE, nvmlDeviceGetGpuMaxPcieLinkGeneration, &a)                                                             \
+	X(NONE, nvmlDeviceGetPcieLinkMaxSpeed, &a)                                                                     \
+	X(NONE, nvmlDeviceGetPcieSpeed, &a)                                                                            \
 	X(NONE, nvmlDeviceGetPcieThroughput, 0, &a)                                                                    \
 	X(NONE, nvmlDeviceGetPcieReplayCounter, &a)                                                                    \
 	X(NONE, nvmlDeviceGetTotalEccErrors, 0, 0, &large)                                                             \

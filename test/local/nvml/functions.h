@@ -119,6 +119,8 @@ R nvmlDeviceGetCurrPcieLinkWidth(D device, U *width);
 R nvmlDeviceGetMaxPcieLinkGeneration(D device, U *generation);
 R nvmlDeviceGetMaxPcieLinkWidth(D device, U *width);
 R nvmlDeviceGetGpuMaxPcieLinkGeneration(D device, U *generation);
+R nvmlDeviceGetPcieLinkMaxSpeed(D device, U *speed);
+R nvmlDeviceGetPcieSpeed(D device, U *mbps);
 R nvmlDeviceGetPcieThroughput(D device, U counter, U *kib);
 R nvmlDeviceGetPcieReplayCounter(D device, U *count);
 R nvmlDeviceGetTotalEccErrors(D device, U type, U counter, ULL *count);

@@ -24,6 +24,8 @@ static void hardware(void)
 	CHECK(value == 14);
 	OK(nvmlDeviceGetNumGpuCores(devices[0], &value));
 	CHECK(value == 16896);
+	OK(nvmlDeviceGetPcieLinkMaxSpeed(devices[0], &value));
+	CHECK(value == 5);
 	OK(nvmlDeviceGetPowerManagementLimitConstraints(devices[0], &value, &most));
 	CHECK(value == 200000 && most == 700000);
 	OK(nvmlDeviceGetTopologyCommonAncestor(devices[0], devices[1], &value));
@@ -115,6 +117,8 @@ static void shared(void)
 	CHECK(rates.gpu == 42 && rates.memory == 24);
 	OK(nvmlDeviceGetPowerUsage(devices[0], &value));
 	CHECK(value == 123456);
+	OK(nvmlDeviceGetPcieSpeed(devices[0], &value));
+	CHECK(value == 32000);
 	OK(nvmlDeviceGetTotalEnergyConsumption(devices[0], &large));
 	CHECK(large == 0x1234567890ull);
 	OK(nvmlDeviceGetCurrentClocksThrottleReasons(devices[0], &large));
@@ -146,6 +150,7 @@ static void not_shared(void)
 
 	GIVES(nvmlDeviceGetUtilizationRates(devices[0], &rates), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetPowerUsage(devices[0], &value), NVML_ERROR_NOT_SUPPORTED);
+	GIVES(nvmlDeviceGetPcieSpeed(devices[0], &value), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetTotalEnergyConsumption(devices[0], &large), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetCurrentClocksThrottleReasons(devices[0], &large), NVML_ERROR_NOT_SUPPORTED);
 	GIVES(nvmlDeviceGetTemperature(devices[0], NVML_TEMPERATURE_GPU, &value), NVML_ERROR_NOT_SUPPORTED);

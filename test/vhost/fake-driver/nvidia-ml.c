@@ -139,6 +139,8 @@ int nvmlDeviceGetUtilizationRates(void *device, uint32_t rates[2])
 
 CONSTANT(nvmlDeviceGetBrand, uint32_t, 14)
 CONSTANT(nvmlDeviceGetNumGpuCores, uint32_t, 16896)
+CONSTANT(nvmlDeviceGetPcieLinkMaxSpeed, uint32_t, 5)
+CONSTANT(nvmlDeviceGetPcieSpeed, uint32_t, 32000)
 CONSTANT(nvmlDeviceGetPowerUsage, uint32_t, 123456)
 CONSTANT(nvmlDeviceGetTotalEnergyConsumption, uint64_t, 0x1234567890ull)
 CONSTANT(nvmlDeviceGetCurrentClocksThrottleReasons, uint64_t, 0x100000001ull)
