@@ -177,9 +177,11 @@ bool lift_ret(struct lift *l, const struct sass_instr *i)
 /* The register has an offset from the next instruction. */
 bool lift_brx(struct lift *l, const struct sass_instr *i)
 {
-	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
+	bool is_uniform = i->field[SASS_F_UNIFORM];
+	struct value p = condition(l, i), address;
 
-	jump_to_one_of(l, p, address, l->table, base_of(l, i));
+	address = is_uniform ? register_name(l, true, (unsigned int)i->field[SASS_F_INDEX]) : source_bits(l, &i->a);
+	jump_to_one_of(l, p, in_register(l, address), l->table, base_of(l, i));
 	return true;
 }
 

@@ -232,15 +232,9 @@ static bool reduce(struct lift *l, const struct sass_instr *i, struct value id, 
 	}
 }
 
-bool lift_bar(struct lift *l, const struct sass_instr *i)
+/* `threads`: empty: all of the block. */
+static bool wait_at(struct lift *l, const struct sass_instr *i, struct value id, struct value threads)
 {
-	struct value id, threads = {.text = ""};
-
-	id = i->b.kind ? in_register(l, source_bits(l, &i->b)) : value_of("%u", (unsigned int)i->field[SASS_F_ID]);
-	if (i->c.kind)
-		threads = in_register(l, source_bits(l, &i->c));
-	else if (i->field[SASS_F_THREADS])
-		threads = value_of("%u", (unsigned int)i->field[SASS_F_THREADS]);
 	switch (i->field[SASS_F_MODE]) {
 	case BAR_SYNC:
 		emit_guarded(l, "bar.sync %s%s%s", id.text, threads.text[0] ? ", " : "", threads.text);
@@ -253,6 +247,30 @@ bool lift_bar(struct lift *l, const struct sass_instr *i)
 	default:
 		return refuse(l, " in mode %u", (unsigned int)i->field[SASS_F_MODE]);
 	}
+}
+
+bool lift_bar(struct lift *l, const struct sass_instr *i)
+{
+	struct value id, threads = {.text = ""};
+
+	id = i->b.kind ? in_register(l, source_bits(l, &i->b)) : value_of("%u", (unsigned int)i->field[SASS_F_ID]);
+	if (i->field[SASS_F_THREADS])
+		threads = value_of("%u", (unsigned int)i->field[SASS_F_THREADS]);
+	return wait_at(l, i, id, threads);
+}
+
+/* The register has the number of threads. */
+bool lift_bar_count(struct lift *l, const struct sass_instr *i)
+{
+	return wait_at(l, i, value_of("%u", (unsigned int)i->field[SASS_F_ID]), in_register(l, source_bits(l, &i->b)));
+}
+
+/* The register has the barrier in its lower half, and the number of threads in its upper half. */
+bool lift_bar_both(struct lift *l, const struct sass_instr *i)
+{
+	struct value both = in_register(l, source_bits(l, &i->b));
+
+	return wait_at(l, i, compute32(l, "and.b32", "%s, 0xffff", both.text), compute32(l, "bfe.u32", "%s, 16, 12", both.text));
 }
 
 bool lift_b2r(struct lift *l, const struct sass_instr *i)
