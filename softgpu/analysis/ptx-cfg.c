@@ -5,7 +5,8 @@
 #include "analysis/ptx-body.h"
 #include "front/ptx-opcodes.h"
 
-#define MAX_LOOP_DEPTH 100
+/* Of the stack. A kernel with calls from many places has a loop in a loop for each. */
+#define MAX_LOOP_DEPTH 1000
 
 static bool no_memory(struct ptx_body *body)
 {
@@ -186,7 +187,7 @@ struct ordering {
 	struct ptx_body *body;
 	uint32_t *sequence, count; /* the result */
 	uint32_t *region, regions; /* the region of each block */
-	uint32_t *index, *low, *component, *stack, *cursor, next_component;
+	uint32_t *index, *low, *component, *stack, *cursor, *sorted, next_component;
 	uint32_t *pred_at, *preds;
 };
 
@@ -247,19 +248,25 @@ static void components(struct ordering *o, const uint32_t *nodes, uint32_t count
 	}
 }
 
+/*
+ * A block through which threads enter the loop. Of several the one that most ways inside the loop lead to, which for
+ * a function that is called from many places of a kernel is the function: few loops remain without it.
+ */
 static uint32_t pick_header(struct ordering *o, const uint32_t *nodes, uint32_t count)
 {
-	uint32_t header = nodes[0], entries = 0, c = o->component[nodes[0]];
+	uint32_t header = nodes[0], entries = 0, most = 0, c = o->component[nodes[0]];
 
 	for (uint32_t n = 0; n < count; n++) {
-		bool entry = !nodes[n];
+		uint32_t first = o->pred_at[nodes[n]], end = o->pred_at[nodes[n] + 1], inside = 0;
 
-		for (uint32_t e = o->pred_at[nodes[n]]; e < o->pred_at[nodes[n] + 1] && !entry; e++)
-			entry = o->component[o->preds[e]] != c;
-		if (!entry)
+		for (uint32_t e = first; e < end; e++)
+			inside += o->component[o->preds[e]] == c;
+		if (nodes[n] && inside == end - first)
 			continue;
-		if (!entries++ || nodes[n] < header)
+		if (!entries++ || inside > most || (inside == most && nodes[n] < header)) {
 			header = nodes[n];
+			most = inside;
+		}
 	}
 	o->body->irreducible |= entries > 1;
 	return header;
@@ -267,63 +274,62 @@ static uint32_t pick_header(struct ordering *o, const uint32_t *nodes, uint32_t 
 
 static bool order_region(struct ordering *o, uint32_t *nodes, uint32_t count, unsigned depth);
 
+/* Changes `nodes`. */
 static bool order_loop(struct ordering *o, uint32_t *nodes, uint32_t count, unsigned depth)
 {
 	struct ptx_body *body = o->body;
-	uint32_t header = pick_header(o, nodes, count), back = 0, inner = 0;
-	uint32_t *rest = numbers(body, count + 1);
+	uint32_t header = pick_header(o, nodes, count), latch = PTX_NO_BLOCK, back = 0, inner = 0;
 
-	if (!rest)
-		return no_memory(body);
 	for (uint32_t n = 0; n < count; n++) {
 		back += body->blocks[nodes[n]].succ[0] == header;
 		back += body->blocks[nodes[n]].succ[1] == header;
-		if (nodes[n] != header)
-			rest[inner++] = nodes[n];
 	}
 	o->sequence[o->count++] = header;
 	if (back > 1) {
-		uint32_t latch = body->block_count;
 		struct ptx_block *b = ptx_body_block(body, 0, 0);
 
 		if (!b)
 			return false;
+		latch = body->block_count - 1;
 		b->succ[0] = header;
 		for (uint32_t n = 0; n < count; n++)
 			for (unsigned s = 0; s < 2; s++)
 				if (body->blocks[nodes[n]].succ[s] == header)
 					body->blocks[nodes[n]].succ[s] = latch;
-		if (inner)
-			rest[inner++] = latch;
-		else
-			o->sequence[o->count++] = latch;
 	}
+	for (uint32_t n = 0; n < count; n++)
+		if (nodes[n] != header)
+			nodes[inner++] = nodes[n];
+	if (latch != PTX_NO_BLOCK && inner)
+		nodes[inner++] = latch;
+	else if (latch != PTX_NO_BLOCK)
+		o->sequence[o->count++] = latch;
 	o->region[header] = 0;
-	return !inner || order_region(o, rest, inner, depth + 1);
+	return !inner || order_region(o, nodes, inner, depth + 1);
 }
 
+/* Sorts `nodes`, and changes it. */
 static bool order_region(struct ordering *o, uint32_t *nodes, uint32_t count, unsigned depth)
 {
-	uint32_t *out = numbers(o->body, count), region = ++o->regions, end = count;
+	uint32_t region = ++o->regions, end = count;
 
-	if (!out)
-		return no_memory(o->body);
 	if (depth > MAX_LOOP_DEPTH)
 		return ptx_body_fail(o->body, PTX_NOT_SUPPORTED, 0, "`%s`: loops are nested too deeply",
 				     o->body->function->name);
 	for (uint32_t n = 0; n < count; n++)
 		o->region[nodes[n]] = region;
-	components(o, nodes, count, region, out);
+	components(o, nodes, count, region, o->sorted);
+	memcpy(nodes, o->sorted, count * sizeof(*nodes));
 	/* the graph of components is finished: inner regions may reuse the marks of their own blocks */
 	while (end) {
 		uint32_t start = end - 1;
-		const struct ptx_block *b = &o->body->blocks[out[start]];
+		const struct ptx_block *b = &o->body->blocks[nodes[start]];
 
-		while (start && o->component[out[start - 1]] == o->component[out[end - 1]])
+		while (start && o->component[nodes[start - 1]] == o->component[nodes[end - 1]])
 			start--;
-		if (end - start == 1 && b->succ[0] != out[start] && b->succ[1] != out[start])
-			o->sequence[o->count++] = out[start];
-		else if (!order_loop(o, out + start, end - start, depth))
+		if (end - start == 1 && b->succ[0] != nodes[start] && b->succ[1] != nodes[start])
+			o->sequence[o->count++] = nodes[start];
+		else if (!order_loop(o, nodes + start, end - start, depth))
 			return false;
 		end = start;
 	}
@@ -526,8 +532,9 @@ static bool order_blocks(struct ptx_body *body)
 	o.low = numbers(body, most);
 	o.component = numbers(body, most);
 	o.stack = numbers(body, most);
+	o.sorted = numbers(body, most);
 	o.cursor = numbers(body, 4 * most + 4 * (size_t)body->block_room);
-	if (!nodes || !o.sequence || !o.region || !o.index || !o.low || !o.component || !o.stack || !o.cursor ||
+	if (!nodes || !o.sequence || !o.region || !o.index || !o.low || !o.component || !o.stack || !o.sorted || !o.cursor ||
 	    !find_preds(body, &o.pred_at, &o.preds))
 		return no_memory(body);
 	count = reach(body, nodes);
