@@ -33,14 +33,38 @@ bool lift_fadd(struct lift *l, const struct sass_instr *i)
 	return true;
 }
 
-/* The scale multiplies by a power of 2; 4 is 1. */
-bool lift_fmul(struct lift *l, const struct sass_instr *i)
+/* The product by 2 to the power of `scale`, rounded once: in f64 it is exact. */
+static bool multiply_scaled(struct lift *l, const struct sass_instr *i, int64_t scale)
 {
-	struct value a = source_f32(l, &i->a), b = source_f32(l, &i->b);
+	const char *ftz = i->field[SASS_F_FTZ] ? ".ftz" : "";
+	struct value a = source_f32(l, &i->a), b = source_f32(l, &i->b), product;
 	char operation[40];
 
+	if (i->field[SASS_F_FMZ])
+		return refuse(l, ".FMZ with a scale");
+	snprintf(operation, sizeof(operation), "cvt%s.f64.f32", ftz);
+	a = compute64(l, operation, "%s", a.text);
+	b = compute64(l, operation, "%s", b.text);
+	product = compute64(l, "mul.rn.f64", "%s, %s", a.text, b.text);
+	product = compute64(l, "mul.rn.f64", "%s, 0d%016llx", product.text, (unsigned long long)(1023 + scale) << 52);
+	snprintf(operation, sizeof(operation), "cvt%s%s%s.f32.f64", rounding(i->field[SASS_F_ROUND]), ftz,
+		 i->field[SASS_F_SAT] ? ".sat" : "");
+	write_32(l, i->d, compute32(l, operation, "%s", product.text));
+	return true;
+}
+
+/* The scale is 2 to the power of the field less 4. */
+bool lift_fmul(struct lift *l, const struct sass_instr *i)
+{
+	struct value a, b;
+	char operation[40];
+
+	if (!i->field[SASS_F_SCALE])
+		return refuse(l, " with scale 0");
 	if (i->field[SASS_F_SCALE] != 4)
-		return refuse(l, " with a scale");
+		return multiply_scaled(l, i, i->field[SASS_F_SCALE] - 4);
+	a = source_f32(l, &i->a);
+	b = source_f32(l, &i->b);
 	operation_of(i, "mul", operation, sizeof(operation));
 	write_32(l, i->d, compute32(l, operation, "%s, %s", a.text, b.text));
 	return true;

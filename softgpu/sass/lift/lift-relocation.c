@@ -75,9 +75,13 @@ static bool relocate_variable(struct lift *l, const struct sass_relocation *r, s
 
 bool relocate(struct lift *l)
 {
-	const struct sass_relocation *r = relocation_at(l, l->i->address);
+	const struct sass_relocation *r;
 	struct sass_operand *o;
 
+	/* NVIDIA's driver may turn a YIELD into a NOP. */
+	if (l->i->form->function == SASS_LIFT_NONE)
+		return true;
+	r = relocation_at(l, l->i->address);
 	if (!r || (l->i->form->function == SASS_LIFT_CALL_ABS && is_call(r)))
 		return true;
 	o = r->type == LOW_HALF || r->type == HIGH_HALF ? immediate(l) : NULL;
