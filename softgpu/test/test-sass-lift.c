@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -123,12 +124,60 @@ static void kept_addresses(void **state)
 	assert_int_equal(sums(between), 2);
 }
 
+/* ---- a grid that waits for itself ---- */
+
+/* The text of a sample with this instruction first. */
+static char *text_with(unsigned int architecture, uint64_t low, uint64_t high)
+{
+	struct sass_sample s = sass_sample();
+	char error[300], *text;
+	size_t length;
+
+	s.text[2] = s.text[0];
+	s.text[3] = s.text[1];
+	s.text[0] = low;
+	s.text[1] = high;
+	s.head.e_flags = architecture << 8;
+	if (vcuda_sass_to_ptx(&s, sizeof(s), NULL, &text, &length, error, sizeof(error)))
+		fail_msg("%s", error);
+	return text;
+}
+
+static void constant(unsigned int architecture, unsigned int offset, const char *expected)
+{
+	/* MOV R7, c[0x0][offset] */
+	char *text = text_with(architecture, 0x0000000000077a02 | (uint64_t)offset << 38, 0xf00);
+
+	if (!strstr(text, expected))
+		fail_msg("sm_%u, 0x%x: `%s` is not in the text: %s", architecture, offset, expected, text);
+	free(text);
+}
+
+/* The driver's registers in bank 0. Only those of the workspace of a cooperative launch are known. */
+static void environment(void **state)
+{
+	(void)state;
+	for (unsigned int architecture = 75; architecture <= 86; architecture += 11) {
+		constant(architecture, 0x8c, ", %envreg1;");
+		constant(architecture, 0x90, ", %envreg2;");
+		constant(architecture, 0x88, "vcuda_unsupported MOV with constant c[0][0x88] at 0");
+		constant(architecture, 0x94, "vcuda_unsupported MOV with constant c[0][0x94] at 0");
+		constant(architecture, 0x44, "vcuda_unsupported MOV with constant c[0][0x44] at 0");
+	}
+	constant(90, 0x44, ", %envreg1;");
+	constant(90, 0x48, ", %envreg2;");
+	constant(90, 0x40, "vcuda_unsupported MOV with constant c[0][0x40] at 0");
+	constant(90, 0x4c, "vcuda_unsupported MOV with constant c[0][0x4c] at 0");
+	constant(90, 0x8c, "vcuda_unsupported MOV with constant c[0][0x8c] at 0");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uniform_tables),
 		cmocka_unit_test(tables),
 		cmocka_unit_test(kept_addresses),
+		cmocka_unit_test(environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

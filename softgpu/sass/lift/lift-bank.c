@@ -14,7 +14,9 @@ enum {
 	LOCAL_BASE = 0x20,
 	STACK_TOP = 0x28,
 	DYNAMIC_SHARED = 0x2c,
+	ENVIRONMENT_90 = 0x40, /* of %envreg0, with the others behind it */
 	CONSTANT_BASE_80 = 0x50,
+	ENVIRONMENT_80 = 0x88,
 	CONSTANT_BASE_90 = 0xd0,
 	RESERVED_SHARED = 0x114,
 	DESCRIPTOR_80 = 0x118,
@@ -44,7 +46,8 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 	static const char *const shape[] = {"%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z"};
 	bool is_90 = l->cubin->architecture >= 90;
 	uint32_t descriptor = is_90 ? DESCRIPTOR_90 : DESCRIPTOR_80,
-		 constants = is_90 ? CONSTANT_BASE_90 : CONSTANT_BASE_80;
+		 constants = is_90 ? CONSTANT_BASE_90 : CONSTANT_BASE_80,
+		 environment = is_90 ? ENVIRONMENT_90 : ENVIRONMENT_80;
 	const char *window;
 	struct value low, high;
 
@@ -58,6 +61,9 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		unpack(l, constant_base(l), &low, &high);
 		return offset % 8 ? high : low;
 	}
+	/* A grid that waits for itself has the address of its launch's workspace here. */
+	if (offset == environment + 4 || offset == environment + 8)
+		return compute32(l, "mov.u32", "%s", offset == environment + 4 ? "%envreg1" : "%envreg2");
 	if (offset == descriptor || offset == descriptor + 4 || offset == RESERVED_SHARED)
 		return value_of("0");
 	if (offset >= STACK_TOP) {
