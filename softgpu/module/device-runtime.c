@@ -4,6 +4,8 @@
  * calls the library. The word that blocks count in is the second of the launch's workspace, as in compiled code, so
  * that a kernel may do both: each block adds 1, one of them what is missing to 2^31, and all wait for the top bit to
  * change.
+ *
+ * Before each function is the mark of an instruction of machine code (sass/sass.h), for faults in translated kernels.
  */
 #include "module/device-runtime.h"
 
@@ -11,6 +13,7 @@ const char softgpu_device_runtime[] =
 	".version 6.0\n"
 	".target sm_30\n"
 	".address_size 64\n"
+	"\t// 0 " SOFTGPU_DEVICE_RUNTIME_PREFIX "get_intrinsic_handle\n"
 	/* 0 without a cooperative launch */
 	".visible .func (.param .b64 r) " SOFTGPU_DEVICE_RUNTIME_PREFIX "get_intrinsic_handle(.param .b32 scope)\n"
 	"{\n"
@@ -22,6 +25,7 @@ const char softgpu_device_runtime[] =
 	"	st.param.b64 [r], %handle;\n"
 	"	ret;\n"
 	"}\n"
+	"\t// 0 " SOFTGPU_DEVICE_RUNTIME_PREFIX "sync\n"
 	/* bit 0 of the flags: one thread of each block calls, and looks after the others */
 	".visible .func (.param .b32 r) " SOFTGPU_DEVICE_RUNTIME_PREFIX "sync(.param .b64 handle, .param .b32 flags)\n"
 	"{\n"

@@ -7,6 +7,8 @@
 
 #include "common/log.h"
 #include "device/memory.h"
+#include "module/device-runtime.h"
+#include "sass/sass.h"
 
 struct softgpu_lifted {
 	struct ptx_module *ptx;
@@ -92,6 +94,24 @@ static CUresult parse(const char *name, const char *text, size_t length, struct 
 	return softgpu_compile_error(status, what, &error);
 }
 
+/* Adds the functions of the device runtime, without their directives, if the cubin was linked with its library. */
+static bool add_device_runtime(char **text, size_t *length)
+{
+	const char *functions = strstr(softgpu_device_runtime, VCUDA_SASS_MARK);
+	size_t more = strlen(functions);
+	char *longer;
+
+	if (!strstr(*text, SOFTGPU_DEVICE_RUNTIME_PREFIX))
+		return true;
+	longer = softgpu_host_room(more) ? realloc(*text, *length + more + 1) : NULL;
+	if (!longer)
+		return false;
+	memcpy(longer + *length, functions, more + 1);
+	*text = longer;
+	*length += more;
+	return true;
+}
+
 /* Without the lock: both take long. */
 static CUresult translate(const struct softgpu_machine_code *code, const char *name, struct softgpu_lifted *l,
 			  char **refusal)
@@ -102,7 +122,7 @@ static CUresult translate(const struct softgpu_machine_code *code, const char *n
 
 	if (result != CUDA_SUCCESS || !text)
 		return result;
-	result = parse(name, text, length, l);
+	result = add_device_runtime(&text, &length) ? parse(name, text, length, l) : CUDA_ERROR_OUT_OF_MEMORY;
 	free(text);
 	return result;
 }

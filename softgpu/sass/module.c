@@ -20,6 +20,10 @@
 static const struct {
 	const char *name, *declaration;
 } externals[] = {
+	{"__cuda_syscall_CGS_get_intrinsic_handle",
+	 ".extern .func (.param .b64 r) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 a);\n"},
+	{"__cuda_syscall_CGS_sync",
+	 ".extern .func (.param .b32 r) __cuda_syscall_CGS_sync(.param .b64 a, .param .b32 b);\n"},
 	{"__assertfail", ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, "
 			 ".param .b64 e);\n"},
 	{"free", ".extern .func free(.param .b64 a);\n"},

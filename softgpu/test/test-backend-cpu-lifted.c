@@ -15,6 +15,8 @@
 
 void vcuda_cpu_meter(const struct vcuda_meter *to);
 
+#define BLOCKS 8
+
 static char text_log[4096];
 
 static void begin_log(void)
@@ -177,7 +179,7 @@ static void no_memory(void **state)
 }
 
 /* A fault names the instruction of the machine code. `number`: which of the kernel's faults. */
-static void faults_at(CUcontext before, uint32_t number, const char *expected)
+static void faults_at(CUcontext before, const char *name, uint32_t number, const char *expected)
 {
 	int log_file = memfd_create("log", 0), terminal = dup(STDERR_FILENO);
 	char text[1000] = "";
@@ -188,7 +190,7 @@ static void faults_at(CUcontext before, uint32_t number, const char *expected)
 	CUresult result;
 
 	assert_int_equal(cuda->cuCtxCreate_v2(&ending, 0, 0), CUDA_SUCCESS);
-	f = function(load_sample(), "faults");
+	f = function(load_sample(), name);
 	p = alloc(4);
 	assert_int_equal(cuda->cuMemcpyHtoD_v2(p, &number, 4), CUDA_SUCCESS);
 	/* the line is another thread's */
@@ -208,14 +210,14 @@ static void faults_at(CUcontext before, uint32_t number, const char *expected)
 
 static void offsets_of_faults(void **state)
 {
-	faults_at(*state, 1,
+	faults_at(*state, "faults", 1,
 		  "kernel faults: illegal address: a store of 4 bytes at 0x10 (global), block (0,0,0), "
 		  "thread (0,0,0), offset 0x1230 of the machine code\n");
-	faults_at(*state, 2,
+	faults_at(*state, "faults", 2,
 		  "kernel faults: trap, block (0,0,0), thread (0,0,0), offset 0x4560 of `callee` in the machine "
 		  "code\n");
-	faults_at(*state, 3, ", offset 0x789a0 of `other` in the machine code\n");
-	faults_at(*state, 4, ", offset 0x7890 of `callee` in the machine code\n");
+	faults_at(*state, "faults", 3, ", offset 0x789a0 of `other` in the machine code\n");
+	faults_at(*state, "faults", 4, ", offset 0x7890 of `callee` in the machine code\n");
 }
 
 /* ---- the tenant's memory ---- */
@@ -499,6 +501,26 @@ static void library_unloaded_meanwhile(void **state)
 	assert_int_equal(other_result, CUDA_SUCCESS);
 }
 
+/* A kernel that calls the device runtime. Each block of a cooperative launch sees what all have added. */
+static void device_runtime(void **state)
+{
+	CUmodule module = load_sample();
+	CUdeviceptr p = alloc(BLOCKS * 4);
+	void *params[] = {&p};
+	uint32_t numbers[BLOCKS];
+
+	(void)state;
+	assert_int_equal(
+		cuda->cuLaunchCooperativeKernel(function(module, "meets"), BLOCKS, 1, 1, 1, 1, 1, 0, NULL, params),
+		CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(numbers, p, sizeof(numbers)), CUDA_SUCCESS);
+	for (unsigned int n = 0; n < BLOCKS; n++)
+		assert_int_equal(numbers[n], 10 + BLOCKS);
+	assert_int_equal(cuda->cuModuleUnload(module), CUDA_SUCCESS);
+	/* without a cooperative launch, a fault that names the function */
+	faults_at(*state, "meets", 0, "offset 0x0 of `__cuda_syscall_CGS_sync` in the machine code");
+}
+
 /* A context that ends takes its translated kernels along. */
 static void end_of_context(void **state)
 {
@@ -520,6 +542,7 @@ int main(void)
 		IN_CONTEXT(offsets_of_faults),  IN_CONTEXT(translator_asks),
 		IN_CONTEXT(calls_meanwhile),    IN_CONTEXT(same_kernel),
 		IN_CONTEXT(unloaded_meanwhile), IN_CONTEXT(library_unloaded_meanwhile),
+		IN_CONTEXT(device_runtime),
 	};
 
 	start_device();

@@ -126,18 +126,27 @@ static void kept_addresses(void **state)
 
 /* ---- a grid that waits for itself ---- */
 
-/* The text of a sample with this instruction first. */
-static char *text_with(unsigned int architecture, uint64_t low, uint64_t high)
+/* The text of a sample with this instruction first. The cubin has no function `external`. */
+static char *text_with(unsigned int architecture, uint64_t low, uint64_t high, const char *external)
 {
-	struct sass_sample s = sass_sample();
+	struct {
+		struct sass_sample sample;
+		char strings[sizeof(SAMPLE_SYMBOL_NAMES) + 60];
+	} s = {.sample = sass_sample()};
 	char error[300], *text;
 	size_t length;
 
-	s.text[2] = s.text[0];
-	s.text[3] = s.text[1];
-	s.text[0] = low;
-	s.text[1] = high;
-	s.head.e_flags = architecture << 8;
+	s.sample.text[2] = s.sample.text[0];
+	s.sample.text[3] = s.sample.text[1];
+	s.sample.text[0] = low;
+	s.sample.text[1] = high;
+	s.sample.head.e_flags = architecture << 8;
+	/* bank 4 has the address of this function in place of vprintf() */
+	memcpy(s.strings, SAMPLE_SYMBOL_NAMES, sizeof(SAMPLE_SYMBOL_NAMES));
+	strcpy(s.strings + sizeof(SAMPLE_SYMBOL_NAMES), external);
+	s.sample.symbols[SAMPLE_PRINT].st_name = sizeof(SAMPLE_SYMBOL_NAMES);
+	s.sample.sections[SAMPLE_STRINGS].sh_offset = offsetof(typeof(s), strings);
+	s.sample.sections[SAMPLE_STRINGS].sh_size = sizeof(s.strings);
 	if (vcuda_sass_to_ptx(&s, sizeof(s), NULL, &text, &length, error, sizeof(error)))
 		fail_msg("%s", error);
 	return text;
@@ -146,7 +155,7 @@ static char *text_with(unsigned int architecture, uint64_t low, uint64_t high)
 static void constant(unsigned int architecture, unsigned int offset, const char *expected)
 {
 	/* MOV R7, c[0x0][offset] */
-	char *text = text_with(architecture, 0x0000000000077a02 | (uint64_t)offset << 38, 0xf00);
+	char *text = text_with(architecture, 0x0000000000077a02 | (uint64_t)offset << 38, 0xf00, "vprintf");
 
 	if (!strstr(text, expected))
 		fail_msg("sm_%u, 0x%x: `%s` is not in the text: %s", architecture, offset, expected, text);
@@ -171,13 +180,36 @@ static void environment(void **state)
 	constant(90, 0x8c, "vcuda_unsupported MOV with constant c[0][0x8c] at 0");
 }
 
+static void calls(const char *function, const char *first, const char *second)
+{
+	/* CALL.ABS.NOINC R2 */
+	char *text = text_with(80, 0x0000000002007343, 0x03c00000, function);
+
+	if (!strstr(text, first) || !strstr(text, second))
+		fail_msg("`%s` or `%s` is not in the text: %s", first, second, text);
+	free(text);
+}
+
+/* Functions of the device runtime are declared, and get their arguments of the registers from R4 on. */
+static void device_runtime(void **state)
+{
+	(void)state;
+	calls("__cuda_syscall_CGS_get_intrinsic_handle",
+	      "\n.extern .func (.param .b64 r) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 a);\n",
+	      "), __cuda_syscall_CGS_get_intrinsic_handle, (");
+	calls("__cuda_syscall_CGS_sync",
+	      "\n.extern .func (.param .b32 r) __cuda_syscall_CGS_sync(.param .b64 a, .param .b32 b);\n",
+	      "_1], %r6_0;\n");
+	/* of a group of several grids */
+	calls("__cuda_syscall_CGS_get_size", "vcuda_unsupported CALL.ABS of __cuda_syscall_CGS_get_size at 0",
+	      ".entry k(");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform_tables),
-		cmocka_unit_test(tables),
-		cmocka_unit_test(kept_addresses),
-		cmocka_unit_test(environment),
+		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),         cmocka_unit_test(kept_addresses),
+		cmocka_unit_test(environment),    cmocka_unit_test(device_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
- * CUBIN... with the part variables or kernels, of sass-sample.ptx, or calls or strays, of sass-caller.ptx and
- * sass-callee.ptx.
+ * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
+ * sass-callee.ptx, or grids or lone-blocks, of sass-grid.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +160,73 @@ static void run_strays(CUmodule module)
 	}
 }
 
+#define BLOCKS 8
+
+/* p[i] = i */
+static CUdeviceptr numbers(void)
+{
+	unsigned int values[BLOCKS * THREADS];
+	CUdeviceptr p;
+
+	for (unsigned int i = 0; i < BLOCKS * THREADS; i++)
+		values[i] = i;
+	OK(cuMemAlloc_v2(&p, sizeof(values)));
+	OK(cuMemcpyHtoD_v2(p, values, sizeof(values)));
+	return p;
+}
+
+/* A grid that waits for itself turns the numbers around. */
+static void run_grid(CUfunction f, unsigned int alone)
+{
+	unsigned int results[BLOCKS * THREADS];
+	CUdeviceptr p = numbers();
+	void *params[] = {&p, &alone};
+
+	OK(cuLaunchCooperativeKernel(f, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, params));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < BLOCKS * THREADS; i++)
+		CHECK(results[i] == BLOCKS * THREADS - 1 - i);
+	OK(cuMemFree_v2(p));
+}
+
+/* The handle of a launch that is not cooperative is 0. */
+static void run_without_handle(CUfunction f)
+{
+	unsigned int results[BLOCKS * THREADS], alone = 0;
+	CUdeviceptr p = numbers();
+	void *params[] = {&p, &alone};
+
+	OK(cuLaunchKernel(f, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < BLOCKS * THREADS; i++)
+		CHECK(results[i] == -1u);
+	OK(cuMemFree_v2(p));
+}
+
+/* Code that does not look at the handle has a fault without a cooperative launch, and does not wait. */
+static void run_lone_blocks(const char *path)
+{
+	CUcontext context;
+	CUdeviceptr p;
+	void *params[] = {&p};
+
+	OK(cuCtxCreate_v2(&context, 0, 0));
+	p = numbers();
+	OK(cuLaunchKernel(kernel(load(path), "waits"), BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	cuCtxDestroy_v2(context);
+}
+
+static void run_grids(CUmodule module)
+{
+	for (unsigned int n = 0; n < 2; n++) {
+		run_grid(kernel(module, "calls"), 0);
+		run_grid(kernel(module, "calls"), 1);
+		run_grid(kernel(module, "waits"), 0);
+	}
+	run_without_handle(kernel(module, "calls"));
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -169,14 +236,21 @@ int main(int argc, char **argv)
 	OK(cuDevicePrimaryCtxRetain(&context, 0));
 	OK(cuCtxSetCurrent(context));
 	for (int n = 2; n + 1 < argc; n += 2) {
-		CUmodule module = load(argv[n + 1]);
+		CUmodule module;
 
+		if (!strcmp(argv[1], "lone-blocks")) {
+			run_lone_blocks(argv[n + 1]);
+			continue;
+		}
+		module = load(argv[n + 1]);
 		if (!strcmp(argv[1], "variables")) {
 			check_variables(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
+		} else if (!strcmp(argv[1], "grids")) {
+			run_grids(module);
 		} else {
 			run_params(module);
 			run_variables(module);

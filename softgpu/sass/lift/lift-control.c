@@ -229,21 +229,29 @@ static void call_with_result(struct lift *l, const char *name, unsigned int argu
 	}
 }
 
+/* Those that module.c declares. */
 static bool call_external(struct lift *l, const char *name)
 {
-	static const uint8_t pointers[] = {8, 8, 4, 8, 8};
+	static const struct {
+		const char *name;
+		unsigned int arguments, result_bytes;
+		uint8_t bytes[5]; /* of each argument */
+	} externals[] = {
+		{"vprintf", 2, 4, {8, 8}},
+		{"malloc", 1, 8, {8}},
+		{"free", 1, 0, {8}},
+		{"__assertfail", 5, 0, {8, 8, 4, 8, 8}},
+		{"__cuda_syscall_CGS_get_intrinsic_handle", 1, 8, {4}},
+		{"__cuda_syscall_CGS_sync", 2, 4, {8, 4}},
+	};
 
-	if (!strcmp(name, "vprintf"))
-		call_with_result(l, name, 2, 4, pointers);
-	else if (!strcmp(name, "malloc"))
-		call_with_result(l, name, 1, 8, pointers);
-	else if (!strcmp(name, "free"))
-		call_with_result(l, name, 1, 0, pointers);
-	else if (!strcmp(name, "__assertfail"))
-		call_with_result(l, name, 5, 0, pointers);
-	else
-		return refuse(l, " of %.60s", name);
-	return true;
+	for (size_t n = 0; n < sizeof(externals) / sizeof(externals[0]); n++) {
+		if (strcmp(name, externals[n].name))
+			continue;
+		call_with_result(l, name, externals[n].arguments, externals[n].result_bytes, externals[n].bytes);
+		return true;
+	}
+	return refuse(l, " of %.60s", name);
 }
 
 /* A call by name. */

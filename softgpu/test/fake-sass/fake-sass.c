@@ -20,9 +20,9 @@
 static const struct {
 	const char *kernel, *text;
 } texts[] = {
-	{VCUDA_SASS_OUTLINE,
-	 HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid") REFUSED("different")
-		 REFUSED("missing") REFUSED("refused") REFUSED("memory") REFUSED("slow") REFUSED("faults")},
+	{VCUDA_SASS_OUTLINE, HEAD VARIABLES(" = {3, 4}", " = {10}") REFUSED("shared") REFUSED("own") REFUSED("invalid")
+				     REFUSED("different") REFUSED("missing") REFUSED("refused") REFUSED("memory")
+					     REFUSED("slow") REFUSED("faults") REFUSED("meets")},
 	{"shared", HEAD VARIABLES("", "") KERNEL("shared", "atom.global.add.u32 %r1, [counter], 1;\n"
 							   "ld.const.u32 %r2, [numbers+4];\nadd.u32 %r1, %r1, %r2;")},
 	{"own", HEAD VARIABLES("", "") ".const .align 8 .u64 table[2] = {generic(counter), 5};\n" KERNEL(
@@ -38,6 +38,19 @@ static const struct {
 						 "\t// 789a0 other\nsetp.eq.u32 %p1, %r2, 3;\n@%p1 trap;\n"
 						 "\t// 7890 callee\nsetp.eq.u32 %p1, %r2, 4;\n@%p1 trap;\n"
 						 "\t// 1240\n")},
+	/* Calls the device runtime, which the text does not have. Each block adds 1, and waits for the others. */
+	{"meets",
+	 HEAD ".extern .func (.param .b64 r) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 a);\n"
+	      ".extern .func (.param .b32 r) __cuda_syscall_CGS_sync(.param .b64 a, .param .b32 b);\n" VARIABLES("", "")
+		      KERNEL("meets", "\t// 0\nmov.u32 %r2, %ctaid.x;\nmul.wide.u32 %l2, %r2, 4;\n"
+				      "add.u64 %l1, %l1, %l2;\natom.global.add.u32 %r3, [counter], 1;\n"
+				      "{ .param .b32 a; st.param.b32 [a], 1; .param .b64 r;\n"
+				      "call (r), __cuda_syscall_CGS_get_intrinsic_handle, (a);\n"
+				      "ld.param.b64 %l3, [r]; }\n"
+				      "{ .param .b64 a; st.param.b64 [a], %l3; .param .b32 b; st.param.b32 [b], 0;\n"
+				      ".param .b32 r;\ncall (r), __cuda_syscall_CGS_sync, (a, b);\n"
+				      "ld.param.b32 %r3, [r]; }\n"
+				      "ld.volatile.global.u32 %r1, [counter];\nadd.u32 %r1, %r1, %r3;\n")},
 	{"missing", HEAD VARIABLES("", "")},
 	{"slow", HEAD VARIABLES("", "") KERNEL("slow", "mov.u32 %r1, 5;")},
 };
