@@ -13,20 +13,27 @@
 #include "softgpu/sass/sass.h"
 #include "softgpu/test/sass-sample.h"
 
-/* The PTX of the instruction, with EXIT behind it. The caller frees it. */
+/* The caller frees it. */
+static char *text_of(const void *cubin, size_t bytes)
+{
+	char error[300], *text;
+	size_t length;
+
+	if (vcuda_sass_to_ptx(cubin, bytes, NULL, &text, &length, error, sizeof(error)))
+		fail_msg("%s", error);
+	return text;
+}
+
+/* The PTX of the instruction, with EXIT behind it. */
 static char *lifted(uint64_t low, uint64_t high)
 {
 	struct sass_sample s = sass_sample();
-	char error[300], *text;
-	size_t length;
 
 	s.text[2] = s.text[0];
 	s.text[3] = s.text[1];
 	s.text[0] = low;
 	s.text[1] = high;
-	if (vcuda_sass_to_ptx(&s, sizeof(s), NULL, &text, &length, error, sizeof(error)))
-		fail_msg("%s", error);
-	return text;
+	return text_of(&s, sizeof(s));
 }
 
 /* UPLOP3.LUT UP0, UPT, UPT, UPT, UPT, 0x80, 0x0, as ptxas 13.5 makes it for sm_80, and with bit 91. */
@@ -126,30 +133,28 @@ static void kept_addresses(void **state)
 
 /* ---- a grid that waits for itself ---- */
 
-/* The text of a sample with this instruction first. The cubin has no function `external`. */
+/* This instruction first, and parameters where the architecture has them. `external`: a function that is not there. */
 static char *text_with(unsigned int architecture, uint64_t low, uint64_t high, const char *external)
 {
 	struct {
 		struct sass_sample sample;
 		char strings[sizeof(SAMPLE_SYMBOL_NAMES) + 60];
 	} s = {.sample = sass_sample()};
-	char error[300], *text;
-	size_t length;
 
 	s.sample.text[2] = s.sample.text[0];
 	s.sample.text[3] = s.sample.text[1];
 	s.sample.text[0] = low;
 	s.sample.text[1] = high;
 	s.sample.head.e_flags = architecture << 8;
+	if (architecture == 90)
+		s.sample.kernel_info[2] = 0x210 | 16u << 16;
 	/* bank 4 has the address of this function in place of vprintf() */
 	memcpy(s.strings, SAMPLE_SYMBOL_NAMES, sizeof(SAMPLE_SYMBOL_NAMES));
 	strcpy(s.strings + sizeof(SAMPLE_SYMBOL_NAMES), external);
 	s.sample.symbols[SAMPLE_PRINT].st_name = sizeof(SAMPLE_SYMBOL_NAMES);
 	s.sample.sections[SAMPLE_STRINGS].sh_offset = offsetof(typeof(s), strings);
 	s.sample.sections[SAMPLE_STRINGS].sh_size = sizeof(s.strings);
-	if (vcuda_sass_to_ptx(&s, sizeof(s), NULL, &text, &length, error, sizeof(error)))
-		fail_msg("%s", error);
-	return text;
+	return text_of(&s, sizeof(s));
 }
 
 static void constant(unsigned int architecture, unsigned int offset, const char *expected)
@@ -171,13 +176,36 @@ static void environment(void **state)
 		constant(architecture, 0x90, ", %envreg2;");
 		constant(architecture, 0x88, "vcuda_unsupported MOV with constant c[0][0x88] at 0");
 		constant(architecture, 0x94, "vcuda_unsupported MOV with constant c[0][0x94] at 0");
-		constant(architecture, 0x44, "vcuda_unsupported MOV with constant c[0][0x44] at 0");
+		constant(architecture, 0x48, "vcuda_unsupported MOV with constant c[0][0x48] at 0");
 	}
 	constant(90, 0x44, ", %envreg1;");
 	constant(90, 0x48, ", %envreg2;");
 	constant(90, 0x40, "vcuda_unsupported MOV with constant c[0][0x40] at 0");
 	constant(90, 0x4c, "vcuda_unsupported MOV with constant c[0][0x4c] at 0");
 	constant(90, 0x8c, "vcuda_unsupported MOV with constant c[0][0x8c] at 0");
+}
+
+/* The address of bank 0 or, for sm_90, of the parameters in it. */
+static void parameters(void **state)
+{
+	struct sass_sample s = sass_sample();
+	char *text;
+
+	(void)state;
+	constant(80, 0x40, "\tmov.b64 %d0, $vcuda_p0;\n\tcvta.param.u64 %d1, %d0;\n\tsub.u64 %d2, %d1, 352;\n");
+	constant(80, 0x44, "\tsub.u64 %d2, %d1, 352;\n");
+	constant(90, 0x198, "\tmov.b64 %d0, $vcuda_p0;\n\tcvta.param.u64 %d1, %d0;\n\tsub.u64 %d2, %d1, 0;\n");
+	constant(90, 0x19c, "\tsub.u64 %d2, %d1, 0;\n");
+	/* both parameters become attributes that are not known */
+	s.kernel_info[4] = s.kernel_info[8] = SAMPLE_SIZED(0x7e, 12);
+	s.text[2] = s.text[0];
+	s.text[3] = s.text[1];
+	s.text[0] = 0x0000100000077a02;
+	s.text[1] = 0xf00;
+	text = text_of(&s, sizeof(s));
+	if (!strstr(text, "vcuda_unsupported MOV with the address of parameters that are not there at 0"))
+		fail_msg("not refused: %s", text);
+	free(text);
 }
 
 static void calls(const char *function, const char *first, const char *second)
@@ -208,8 +236,8 @@ static void device_runtime(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),         cmocka_unit_test(kept_addresses),
-		cmocka_unit_test(environment),    cmocka_unit_test(device_runtime),
+		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),     cmocka_unit_test(kept_addresses),
+		cmocka_unit_test(environment),    cmocka_unit_test(parameters), cmocka_unit_test(device_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /*
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
- * sass-callee.ptx, or grids or lone-blocks, of sass-grid.ptx.
+ * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, or addresses, of sass-address.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +160,23 @@ static void run_strays(CUmodule module)
 	}
 }
 
+/* Reads parameters by their addresses. */
+static void run_address(CUmodule module)
+{
+	uint64_t n, q = 0x0123456789abcdef, results[2];
+	CUdeviceptr p;
+	void *params[] = {&n, &p, &q};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	for (n = 0x7654321000000000; n <= 0x7654321000000001; n++) {
+		OK(cuLaunchKernel(kernel(module, "address"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+		OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+		CHECK(results[1] == (n & 1 ? q : n));
+		CHECK(results[0]);
+	}
+	OK(cuMemFree_v2(p));
+}
+
 #define BLOCKS 8
 
 /* p[i] = i */
@@ -251,6 +268,8 @@ int main(int argc, char **argv)
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {
 			run_grids(module);
+		} else if (!strcmp(argv[1], "addresses")) {
+			run_address(module);
 		} else {
 			run_params(module);
 			run_variables(module);

@@ -15,11 +15,13 @@ enum {
 	STACK_TOP = 0x28,
 	DYNAMIC_SHARED = 0x2c,
 	ENVIRONMENT_90 = 0x40, /* of %envreg0, with the others behind it */
+	BANK_BASE_80 = 0x40,   /* of bank 0 */
 	CONSTANT_BASE_80 = 0x50,
 	ENVIRONMENT_80 = 0x88,
 	CONSTANT_BASE_90 = 0xd0,
 	RESERVED_SHARED = 0x114,
 	DESCRIPTOR_80 = 0x118,
+	PARAM_BASE_90 = 0x198, /* of the parameters in bank 0 */
 	DESCRIPTOR_90 = 0x208
 };
 
@@ -41,13 +43,29 @@ static struct value constant_base(struct lift *l)
 	return base;
 }
 
+/* The generic address of bank 0, or from sm_90 on of the parameters in it. It is used for parameters alone. */
+static struct value param_area(struct lift *l)
+{
+	const struct sass_function *f = l->function;
+	struct value base;
+
+	if (!f->param_count) {
+		refuse(l, " with the address of parameters that are not there");
+		return value_of("0");
+	}
+	base = compute64(l, "mov.b64", "$vcuda_p0");
+	base = compute64(l, "cvta.param.u64", "%s", base.text);
+	return compute64(l, "sub.u64", "%s, %u", base.text,
+			 f->params[0].offset + (l->cubin->architecture >= 90 ? 0 : f->param_base));
+}
+
 static struct value launch_word(struct lift *l, uint32_t offset)
 {
 	static const char *const shape[] = {"%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z"};
 	bool is_90 = l->cubin->architecture >= 90;
 	uint32_t descriptor = is_90 ? DESCRIPTOR_90 : DESCRIPTOR_80,
 		 constants = is_90 ? CONSTANT_BASE_90 : CONSTANT_BASE_80,
-		 environment = is_90 ? ENVIRONMENT_90 : ENVIRONMENT_80;
+		 environment = is_90 ? ENVIRONMENT_90 : ENVIRONMENT_80, params = is_90 ? PARAM_BASE_90 : BANK_BASE_80;
 	const char *window;
 	struct value low, high;
 
@@ -59,6 +77,10 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		return compute32(l, "mov.u32", "%%dynamic_smem_size");
 	if (offset == constants || offset == constants + 4) {
 		unpack(l, constant_base(l), &low, &high);
+		return offset % 8 ? high : low;
+	}
+	if (offset == params || offset == params + 4) {
+		unpack(l, param_area(l), &low, &high);
 		return offset % 8 ? high : low;
 	}
 	/* A grid that waits for itself has the address of its launch's workspace here. */
