@@ -229,7 +229,7 @@ static void call_with_result(struct lift *l, const char *name, unsigned int argu
 	}
 }
 
-/* Those that module.c declares. */
+/* The functions that module.c declares. */
 static bool call_external(struct lift *l, const char *name)
 {
 	static const struct {
