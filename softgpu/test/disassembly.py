@@ -114,7 +114,7 @@ class Ours:
                 text = "U" + text
             if self.name == "WARPSYNC" and text == "R0":
                 text = f"R{self.fields['source']}"
-            if self.name == "BRA" and self.fields["uniform"]:
+            if self.name in ("BRA", "BRXU") and self.fields["uniform"]:
                 text = "U" + text
             m = re.match(r"(-?)(\|?)(U?R)(\d+)(?:\.h\d)?$", text)
             if m and not (m[3] == "R" and m[4] == "255" or m[3] == "UR" and m[4] == "63"):

@@ -62,6 +62,20 @@ static void tables(void **state)
 	free(text);
 }
 
+/* BRXU UR14 -0x35a0, of a kernel without jump tables; the same without the bit of uniform registers. */
+static void uniform_jump(void **state)
+{
+	char *text = lifted(0xffffca600e007958, 0x000fea000b83ffff);
+
+	(void)state;
+	assert_null(strstr(text, "vcuda_unsupported"));
+	assert_non_null(strstr(text, "\ttrap;\n"));
+	free(text);
+	text = lifted(0xffffca600e007958, 0x000fea000383ffff);
+	assert_non_null(strstr(text, "vcuda_unsupported BRXU 000fea000383ffffffffca600e007958 at 0"));
+	free(text);
+}
+
 /* ---- addresses of shared memory ---- */
 
 /* A cubin whose kernel has more instructions. */
@@ -236,8 +250,9 @@ static void device_runtime(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),     cmocka_unit_test(kept_addresses),
-		cmocka_unit_test(environment),    cmocka_unit_test(parameters), cmocka_unit_test(device_runtime),
+		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),      cmocka_unit_test(uniform_jump),
+		cmocka_unit_test(kept_addresses), cmocka_unit_test(environment), cmocka_unit_test(parameters),
+		cmocka_unit_test(device_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,8 @@
 /*
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
- * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, or addresses, of sass-address.ptx.
+ * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, or tables, of
+ * sass-branch.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +161,26 @@ static void run_strays(CUmodule module)
 	}
 }
 
+/* A jump by a table. */
+static void run_tables(CUmodule module)
+{
+	for (unsigned int n = 0; n < 5; n++) {
+		unsigned int results[THREADS];
+		CUdeviceptr p;
+		void *params[] = {&n, &p};
+
+		OK(cuMemAlloc_v2(&p, sizeof(results)));
+		OK(cuLaunchKernel(kernel(module, "chooses"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+		OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+		for (unsigned int i = 0; i < THREADS; i++) {
+			unsigned int expected[] = {5 + i, 5 * i, ((5 ^ i) - i) * 7, (5 - i) * 7};
+
+			CHECK(results[i] == expected[n < 3 ? n : 3]);
+		}
+		OK(cuMemFree_v2(p));
+	}
+}
+
 /* Reads parameters by their addresses. */
 static void run_address(CUmodule module)
 {
@@ -268,6 +289,8 @@ int main(int argc, char **argv)
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {
 			run_grids(module);
+		} else if (!strcmp(argv[1], "tables")) {
+			run_tables(module);
 		} else if (!strcmp(argv[1], "addresses")) {
 			run_address(module);
 		} else {

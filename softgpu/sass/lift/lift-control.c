@@ -177,11 +177,12 @@ bool lift_ret(struct lift *l, const struct sass_instr *i)
 /* The register has an offset from the next instruction. */
 bool lift_brx(struct lift *l, const struct sass_instr *i)
 {
-	bool is_uniform = i->field[SASS_F_UNIFORM];
-	struct value p = condition(l, i), address;
+	struct sass_operand a = i->a;
+	struct value p = condition(l, i);
 
-	address = is_uniform ? register_name(l, true, (unsigned int)i->field[SASS_F_INDEX]) : source_bits(l, &i->a);
-	jump_to_one_of(l, p, in_register(l, address), l->table, base_of(l, i));
+	if (i->field[SASS_F_UNIFORM])
+		a.kind = SASS_UNIFORM;
+	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->table, base_of(l, i));
 	return true;
 }
 
