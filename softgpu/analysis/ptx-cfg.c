@@ -534,8 +534,8 @@ static bool order_blocks(struct ptx_body *body)
 	o.stack = numbers(body, most);
 	o.sorted = numbers(body, most);
 	o.cursor = numbers(body, 4 * most + 4 * (size_t)body->block_room);
-	if (!nodes || !o.sequence || !o.region || !o.index || !o.low || !o.component || !o.stack || !o.sorted || !o.cursor ||
-	    !find_preds(body, &o.pred_at, &o.preds))
+	if (!nodes || !o.sequence || !o.region || !o.index || !o.low || !o.component || !o.stack || !o.sorted ||
+	    !o.cursor || !find_preds(body, &o.pred_at, &o.preds))
 		return no_memory(body);
 	count = reach(body, nodes);
 	if (!count)

@@ -388,7 +388,7 @@ static void fetch_any(const struct ptx_tex_call *call, const struct ptx_texture 
 {
 	unsigned geometry = call->op->geometry;
 	bool cube = geometry == PTX_GEOMETRY_CUBE || geometry == PTX_GEOMETRY_ACUBE;
-	unsigned dims = cube ? 2 : ptx_geometry_dims(geometry);
+	unsigned dims = t->row ? 1 : cube ? 2 : ptx_geometry_dims(geometry);
 
 	PTX_EACH_LANE(lane, call->mask)
 	{
@@ -440,7 +440,7 @@ bool ptx_texture_prepare(struct ptx_texture *t)
 								      : PTX_NORMALISED;
 
 	t->decode = ptx_decode_find(t->format, t->channels, conversion);
-	t->fetch_2d = ptx_fetch_find(t, conversion, 2);
+	t->fetch_2d = t->row ? NULL : ptx_fetch_find(t, conversion, 2);
 	t->fetch_3d = ptx_fetch_find(t, conversion, 3);
 	/* the border lacks the channels that the format lacks */
 	for (unsigned c = t->channels; c < 4; c++)

@@ -81,6 +81,7 @@ struct ptx_texture {
 	bool surface;
 	bool linear_memory;   /* one-dimensional, no array: out of bounds is 0 */
 	bool volume;          /* slices are depth */
+	bool row;             /* an array of one dimension: machine code fetches as from two, of which the second is 0 */
 	uint8_t format, channels;
 	uint8_t texel_bytes;
 	uint8_t address[3];
@@ -99,7 +100,7 @@ struct ptx_texture {
 /* Sets `decode` and what is missing of the border's colour; false: there is no such format. */
 bool ptx_texture_prepare(struct ptx_texture *texture);
 
-#define PTX_HANDLE_INDEX 20 /* bits of a handle that are the index in the table, plus 1; the rest is never the same */
+#define PTX_HANDLE_INDEX 20 /* bits of a handle that are the index in the table, plus 1; the rest changes */
 
 struct ptx_texture_table {
 	size_t count;

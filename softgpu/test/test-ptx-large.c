@@ -183,17 +183,22 @@ static void many_calls(void **state)
 	struct ptx_module *m;
 
 	(void)state;
-	end += sprintf(end,
-		       ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .pred %%p<4>;\n.reg .b32 %%r<8>, %%x;\n"
-		       ".reg .b64 %%l<8>;\nld.param.u64 %%l1, [p_out];\nmov.u32 %%x, %%tid.x;\nmul.wide.u32 %%l3, %%x, 4;\n"
-		       "add.s64 %%l3, %%l1, %%l3;\nmov.u32 %%r1, 0;\nL:\n");
+	end += sprintf(
+		end,
+		".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .pred %%p<4>;\n.reg .b32 %%r<8>, "
+		"%%x;\n"
+		".reg .b64 %%l<8>;\nld.param.u64 %%l1, [p_out];\nmov.u32 %%x, %%tid.x;\nmul.wide.u32 %%l3, %%x, 4;\n"
+		"add.s64 %%l3, %%l1, %%l3;\nmov.u32 %%r1, 0;\nL:\n");
 	for (unsigned n = 0; n < MANY_CALLS; n++)
-		end += sprintf(end,
-			       "shr.u32 %%r2, %%x, %u;\nand.b32 %%r2, %%r2, 1;\nsetp.ne.u32 %%p1, %%r2, 0;\n@%%p1 bra R%u;\n"
-			       "mov.u32 %%r3, %u;\nbra F;\nR%u: add.u32 %%x, %%x, 1;\n",
-			       n % 8, n, n, n);
-	end += sprintf(end, "add.u32 %%r1, %%r1, 1;\nsetp.lt.u32 %%p1, %%r1, 3;\n@%%p1 bra L;\nst.global.u32 [%%l3], %%x;\nret;\n"
-			    "F: mad.lo.u32 %%x, %%x, 3, %%r3;\n");
+		end += sprintf(
+			end,
+			"shr.u32 %%r2, %%x, %u;\nand.b32 %%r2, %%r2, 1;\nsetp.ne.u32 %%p1, %%r2, 0;\n@%%p1 bra R%u;\n"
+			"mov.u32 %%r3, %u;\nbra F;\nR%u: add.u32 %%x, %%x, 1;\n",
+			n % 8, n, n, n);
+	end += sprintf(
+		end,
+		"add.u32 %%r1, %%r1, 1;\nsetp.lt.u32 %%p1, %%r1, 3;\n@%%p1 bra L;\nst.global.u32 [%%l3], %%x;\nret;\n"
+		"F: mad.lo.u32 %%x, %%x, 3, %%r3;\n");
 	for (unsigned n = 0; n < MANY_CALLS; n++)
 		end += sprintf(end, "setp.eq.u32 %%p2, %%r3, %u;\n@%%p2 bra R%u;\n", n, n);
 	strcpy(end, "trap;\n}\n");
@@ -215,15 +220,19 @@ static char *nested(unsigned depth)
 {
 	char *text, *end = start_large(&text, 128ul * depth + 2000);
 
-	end += sprintf(end,
-		       ".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .pred %%p<4>;\n.reg .b32 %%r<8>, %%x;\n"
-		       ".reg .b64 %%l<8>;\nld.param.u64 %%l1, [p_out];\nmov.u32 %%x, %%tid.x;\nmul.wide.u32 %%l3, %%x, 4;\n"
-		       "add.s64 %%l3, %%l1, %%l3;\nmov.u32 %%r1, 0;\n");
+	end += sprintf(
+		end,
+		".visible .entry test(.param .u64 p_out, .param .u64 p_in)\n{\n.reg .pred %%p<4>;\n.reg .b32 %%r<8>, "
+		"%%x;\n"
+		".reg .b64 %%l<8>;\nld.param.u64 %%l1, [p_out];\nmov.u32 %%x, %%tid.x;\nmul.wide.u32 %%l3, %%x, 4;\n"
+		"add.s64 %%l3, %%l1, %%l3;\nmov.u32 %%r1, 0;\n");
 	for (unsigned n = 0; n < depth; n++)
 		end += sprintf(end, "L%u: add.u32 %%r1, %%r1, 1;\n", n);
 	for (unsigned n = depth; n-- > 1;)
 		end += sprintf(end, "setp.eq.u32 %%p1, %%r1, %u;\n@%%p1 bra L%u;\n", UINT32_MAX - n, n);
-	sprintf(end, "add.u32 %%x, %%x, %%r1;\nsetp.lt.u32 %%p1, %%r1, %u;\n@%%p1 bra L0;\nst.global.u32 [%%l3], %%x;\nret;\n}\n",
+	sprintf(end,
+		"add.u32 %%x, %%x, %%r1;\nsetp.lt.u32 %%p1, %%r1, %u;\n@%%p1 bra L0;\nst.global.u32 [%%l3], "
+		"%%x;\nret;\n}\n",
 		3 * depth);
 	return text;
 }
@@ -254,8 +263,9 @@ static void nested_loops(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(many_calls), cmocka_unit_test(nested_loops), cmocka_unit_test(many_targets), cmocka_unit_test(many_names),
-					   cmocka_unit_test(any_order), cmocka_unit_test(many_instructions)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(many_calls),   cmocka_unit_test(nested_loops),
+					   cmocka_unit_test(many_targets), cmocka_unit_test(many_names),
+					   cmocka_unit_test(any_order),    cmocka_unit_test(many_instructions)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

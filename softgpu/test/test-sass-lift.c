@@ -76,6 +76,60 @@ static void uniform_jump(void **state)
 	free(text);
 }
 
+/* BAR.SYNC 3, R4; BAR.ARV 15, R86 */
+static void barriers_of_some_threads(void **state)
+{
+	char *text = lifted(0x00c000040000791d, 0x004fec0000000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "bar.sync 3, %r4_0;"));
+	free(text);
+	text = lifted(0x03c000560000091d | 7 << 12, 0x0005ec0000002000);
+	assert_non_null(strstr(text, "bar.arrive 15, %r86_0;"));
+	free(text);
+}
+
+/* BAR.SYNC R4, R4, which has the barrier in its lower half and the threads in its upper one; BAR.SYNC R4, 64 */
+static void barriers_by_register(void **state)
+{
+	char *text = lifted(0x000000040000731d, 0x000fec0000000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "and.b32 %t0, %r4_0, 0xffff;"));
+	assert_non_null(strstr(text, "bfe.u32 %t1, %r4_0, 16, 12;"));
+	assert_non_null(strstr(text, "bar.sync %t0, %t1;"));
+	free(text);
+	text = lifted(0x000100040000751d, 0x004fec0000000000);
+	assert_non_null(strstr(text, "bar.sync %r4_0, 64;"));
+	free(text);
+}
+
+/* FMUL.D2 R0, R2, R3 and FMUL.M8.FTZ.SAT R0, R2, R3: rounded once. */
+static void scaled_products(void **state)
+{
+	char *text = lifted(0x0000000302007220, 0x004fca0000300000);
+
+	(void)state;
+	assert_non_null(strstr(text, ", 0d3fe0000000000000;"));
+	assert_non_null(strstr(text, "cvt.rn.f32.f64 "));
+	free(text);
+	text = lifted(0x0000000302007220, 0x004fca0000712000);
+	assert_non_null(strstr(text, ", 0d4020000000000000;"));
+	assert_non_null(strstr(text, "cvt.rn.ftz.sat.f32.f64 "));
+	free(text);
+}
+
+/* UP2UR UR15, UPR, URZ, 0x4 */
+static void uniform_predicates(void **state)
+{
+	char *text = lifted(0x000000043f0f7883, 0x000fe20008000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "0x4, 0, %up2_0;"));
+	assert_non_null(strstr(text, "%u15_0, "));
+	free(text);
+}
+
 /* ---- addresses of shared memory ---- */
 
 /* A cubin whose kernel has more instructions. */
@@ -250,8 +304,16 @@ static void device_runtime(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform_tables), cmocka_unit_test(tables),      cmocka_unit_test(uniform_jump),
-		cmocka_unit_test(kept_addresses), cmocka_unit_test(environment), cmocka_unit_test(parameters),
+		cmocka_unit_test(uniform_tables),
+		cmocka_unit_test(tables),
+		cmocka_unit_test(barriers_of_some_threads),
+		cmocka_unit_test(barriers_by_register),
+		cmocka_unit_test(scaled_products),
+		cmocka_unit_test(uniform_predicates),
+		cmocka_unit_test(uniform_jump),
+		cmocka_unit_test(kept_addresses),
+		cmocka_unit_test(environment),
+		cmocka_unit_test(parameters),
 		cmocka_unit_test(device_runtime),
 	};
 

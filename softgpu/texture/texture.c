@@ -25,7 +25,7 @@ struct texture {
 
 static struct texture **slots;
 static size_t slot_count, slot_room;
-static uint64_t serial; /* the part of a handle that is never the same */
+static uint64_t serial; /* the part of a handle that is another one for a while */
 
 /* The last map, its context, and the version of the table of memory that it was made from. */
 static struct softgpu_texture_map *current;
@@ -328,7 +328,8 @@ static CUresult publish(struct CUctx_st *c, struct texture *t, unsigned long lon
 	}
 	t->context = c;
 	t->refs = 1;
-	t->ptx.handle = ++serial << PTX_HANDLE_INDEX | (slot + 1);
+	/* Machine code has handles of 32 bits. */
+	t->ptx.handle = (uint32_t)(++serial << PTX_HANDLE_INDEX) | (slot + 1);
 	slots[slot] = t;
 	t->owned.end = end_texture;
 	vcuda_list_add(&t->owned.node, &c->owned);
@@ -396,6 +397,7 @@ CUresult softgpu_cuTexObjectCreate(CUtexObject *pTexObject, void *pResDesc, void
 		return softgpu_leave(result);
 	}
 	clamp_faces(t);
+	t->ptx.row = t->array && !t->array->descriptor.Height;
 	return softgpu_leave(publish(c, t, pTexObject));
 }
 

@@ -268,9 +268,11 @@ bool lift_bar_count(struct lift *l, const struct sass_instr *i)
 /* The register has the barrier in its lower half, and the number of threads in its upper half. */
 bool lift_bar_both(struct lift *l, const struct sass_instr *i)
 {
-	struct value both = in_register(l, source_bits(l, &i->b));
+	struct value both = in_register(l, source_bits(l, &i->b)), id, threads;
 
-	return wait_at(l, i, compute32(l, "and.b32", "%s, 0xffff", both.text), compute32(l, "bfe.u32", "%s, 16, 12", both.text));
+	id = compute32(l, "and.b32", "%s, 0xffff", both.text);
+	threads = compute32(l, "bfe.u32", "%s, 16, 12", both.text);
+	return wait_at(l, i, id, threads);
 }
 
 bool lift_b2r(struct lift *l, const struct sass_instr *i)
