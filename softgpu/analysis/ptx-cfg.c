@@ -5,7 +5,7 @@
 #include "analysis/ptx-body.h"
 #include "front/ptx-opcodes.h"
 
-/* Of the stack. A kernel with calls from many places has a loop in a loop for each. */
+/* Bounds the stack: a level is two function calls here. */
 #define MAX_LOOP_DEPTH 1000
 
 static bool no_memory(struct ptx_body *body)
@@ -249,8 +249,8 @@ static void components(struct ordering *o, const uint32_t *nodes, uint32_t count
 }
 
 /*
- * A block through which threads enter the loop. Of several the one that most ways inside the loop lead to, which for
- * a function that is called from many places of a kernel is the function: few loops remain without it.
+ * A block through which threads enter the loop. If there are several, the header is the one that most ways inside the
+ * loop lead to. A function that many places of a kernel call is such a block: few loops remain without it.
  */
 static uint32_t pick_header(struct ordering *o, const uint32_t *nodes, uint32_t count)
 {

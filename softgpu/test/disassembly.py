@@ -45,7 +45,7 @@ UNIFORM_RESULTS = {"ULDC", "ULDC.IDX", "S2UR", "VOTEU", "REDUX", "R2UR", "ELECT"
 # Without an effect on what is lifted: only names and guards are compared.
 WITHOUT_EFFECT = {"BSSY", "BSYNC", "BREAK", "BMOV", "CCTL", "ERRBAR", "CGAERRBAR", "YIELD", "NOP"}
 
-# Their operands are compared by what kernels give: the test local-machine-code-textures.
+# The test local-machine-code-textures compares what kernels compute with these, so that names are enough here.
 TEXTURES = {"TEX", "TLD", "TLD4", "TXD", "TXQ", "SULD.D", "SUST.D", "SUST.P", "SURED"}
 
 TOKEN = re.compile(r"""(?P<guard>^@(?P<guard_not>!?)(?P<guard_reg>U?P[0-7T]))|
