@@ -458,12 +458,13 @@ static bool append_unsupported(struct ptx_parser *p, const char *name, size_t le
 }
 
 /*
- * Two pragmas matter here. One allows a vector to be read where only its first bytes exist. Texts that are made from
- * machine code have the other in the place of an instruction that PTX cannot express.
+ * Three pragmas matter here. One allows a vector to be read where only its first bytes exist. Texts that are made from
+ * machine code have the second in the place of an instruction that PTX cannot express. They have the third if the graph
+ * has returns to calls that a lane has not made.
  */
 static bool parse_pragma(struct ptx_parser *p)
 {
-	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ";
+	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ", apart[] = "\"vcuda_apart\"";
 	const char *text;
 
 	ptx_parse_next(p);
@@ -474,6 +475,7 @@ static bool parse_pragma(struct ptx_parser *p)
 		 !memcmp(text + 1, unsupported, sizeof(unsupported) - 1) &&
 		 !append_unsupported(p, text + sizeof(unsupported), p->token.length - sizeof(unsupported) - 1))
 		return false;
+	p->function->meets_apart |= p->token.length == sizeof(apart) - 1 && !memcmp(text, apart, sizeof(apart) - 1);
 	return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
 }
 

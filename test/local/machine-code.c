@@ -2,8 +2,8 @@
 /*
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
- * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, or tables, of
- * sass-branch.ptx.
+ * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
+ * sass-branch.ptx, or apart, of sass-apart.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +142,21 @@ static void run_calls(CUmodule module)
 		CHECK(results[i] == expected[i % 8]);
 	OK(cuMemcpyDtoH_v2(&products, variable(module, "products", 4), 4));
 	CHECK(products == THREADS / 8 * 21);
+	OK(cuMemFree_v2(p));
+}
+
+/* Lanes of a warp shuffle together from two loops. */
+static void run_apart(CUmodule module)
+{
+	unsigned int rows = 3, results[THREADS / 32 * 3];
+	CUdeviceptr p;
+	void *params[] = {&p, &rows};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "apart"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS / 32 * rows; i++)
+		CHECK(results[i] == 496 + i / rows * 32 * 32 + i % rows * 32);
 	OK(cuMemFree_v2(p));
 }
 
@@ -285,6 +300,8 @@ int main(int argc, char **argv)
 			check_variables(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
+		} else if (!strcmp(argv[1], "apart")) {
+			run_apart(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {

@@ -2,8 +2,8 @@
 /*
  * The order of a kernel's instructions in PTX. A function that is called is lifted once for each call, in the place of
  * the call, so that lanes meet again behind the call as they do on a GPU. Where that is not possible (functions that
- * recur, that are called by an address, or that would be too much text) all code is lifted once, and a return compares
- * the address with those of all calls.
+ * recur, that are called by an address, that would be too much text, or where lanes meet from several places) all code
+ * is lifted once, and a return compares the address with those of all calls.
  */
 #include <stdlib.h>
 
@@ -217,11 +217,47 @@ static bool lift_region(struct lift *l, uint32_t first)
 	return good;
 }
 
+/* Whether the function that begins there does a common operation, up to its first return or jump. */
+static bool is_common(const struct lift *l, uint32_t first)
+{
+	struct sass_instr i;
+
+	for (uint32_t n = first; n < count_of(l) && decode_at(l, n, &i); n++) {
+		if (i.form->function == SASS_LIFT_SHFL || i.form->function == SASS_LIFT_VOTE ||
+		    i.form->function == SASS_LIFT_MATCH || i.form->function == SASS_LIFT_REDUX)
+			return true;
+		if (!goes_on(&i))
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Whether lanes may do a common operation from both sides of a branch. The compiler then calls a function for it, in
+ * which they meet, wherever they are not together. BRA.CONV around such a call is the sign: no lane that comes there
+ * needs the result, so the call is made for lanes that come from elsewhere.
+ */
+static bool meets_apart(struct lift *l)
+{
+	struct sass_instr i, call;
+	uint32_t end, callee;
+
+	for (uint32_t n = 0; n < count_of(l); n++) {
+		if (!decode_at(l, n, &i) || !is_converged_jump(&i) || !target_of(l, &i, &end))
+			continue;
+		for (uint32_t k = n + 1; k < end / SASS_BYTES && decode_at(l, k, &call); k++)
+			if (callee_of(l, &call, &callee) && is_common(l, callee / SASS_BYTES))
+				return true;
+	}
+	return false;
+}
+
 bool lift_body(struct lift *l)
 {
 	uint64_t total = 0;
 
-	l->compares_returns = !plan(l, 0, &total);
+	l->meets_apart = meets_apart(l);
+	l->compares_returns = l->meets_apart || !plan(l, 0, &total);
 	l->depth = 0;
 	if (l->no_memory)
 		return false;

@@ -63,10 +63,19 @@ static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t ta
 		target);
 }
 
+static void jump_by_members(struct lift *l, const struct sass_instr *i, uint32_t target)
+{
+	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
+	struct value lanes = active_lanes(l), is;
+
+	is = compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, %%members", lanes.text);
+	jump_if(l, diverged ? is : combine(l, 0, is, condition(l, i)), target);
+}
+
 /*
  * BRA.DIV leaves for code that works where the lanes that pass the guard are not those of the mask, BRA.CONV leaves for
  * code that works where they are. Here common operations wait for all lanes of a mask, so that only the guard decides:
- * it says that all these lanes have the same mask.
+ * it says that all these lanes have the same mask. Not so where lanes meet from several places.
  */
 bool lift_bra(struct lift *l, const struct sass_instr *i)
 {
@@ -84,6 +93,12 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
 		if (l->guard[0])
 			jump_if(l, compute_predicate(l, "not.pred", "%s", guard_value(l).text), target);
+		if (l->meets_apart)
+			jump_by_members(l, i, target);
+		return true;
+	}
+	if (i->field[SASS_F_MODE] == BRA_CONVERGED && l->meets_apart) {
+		jump_by_members(l, i, target);
 		return true;
 	}
 	if (i->guard == SASS_PT && i->field[SASS_F_PC] == SASS_PT)

@@ -66,7 +66,7 @@ static bool is_jump(const struct sass_instr *i)
 	return i->form->function == SASS_LIFT_BRA || i->form->function == SASS_LIFT_CALL;
 }
 
-static bool is_converged_jump(const struct sass_instr *i)
+bool is_converged_jump(const struct sass_instr *i)
 {
 	return i->form->function == SASS_LIFT_BRA && i->field[SASS_F_MODE] == 3;
 }
@@ -295,6 +295,8 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	declare_launch_shared(l, out);
 	sass_entry_add_head(out, f);
 	sass_text_put(out, "{\n");
+	if (l->meets_apart)
+		sass_text_put(out, ".pragma \"vcuda_apart\";\n");
 	if (l->uses_shared && shared_bytes(l))
 		sass_text_add(out, "\t.shared .align 16 .b8 $vcuda_shared_%u[%u];\n", f->section, shared_bytes(l));
 	declare_registers(l, out);

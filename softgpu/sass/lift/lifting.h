@@ -92,6 +92,7 @@ struct lift {
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places */
+	bool meets_apart;       /* lanes do a common operation from several places, in a function that all of these call */
 	/* The calls whose functions are being lifted. The last entry has the number of the function's instance. */
 	unsigned int instances, depth;
 	struct {
@@ -181,6 +182,7 @@ struct value variable_address(struct lift *l, const struct sass_relocation *r);
 /* ---- lift.c ---- */
 /* Where an instruction jumps or calls: the offset in the function. */
 bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target); /* false: not an instruction */
+bool is_converged_jump(const struct sass_instr *i); /* BRA.CONV */
 bool lift_at(struct lift *l, uint32_t n);
 /* To be asked before a search through all instructions. False: the code is made to take long. */
 bool may_search(struct lift *l);
