@@ -130,6 +130,18 @@ static void uniform_predicates(void **state)
 	free(text);
 }
 
+/* DMMA.884 R4, -R38, |R42|, -R4 */
+static void signs_of_matrices(void **state)
+{
+	char *text = lifted(0x4000002a2604723f, 0x060f620000000904);
+
+	(void)state;
+	assert_non_null(strstr(text, "mov.b64 %d2, {%r38_0, %r39_0};\n\tneg.f64 %d3, %d2;"));
+	assert_non_null(strstr(text, "mov.b64 %d4, {%r42_0, %r43_0};\n\tabs.f64 %d5, %d4;"));
+	assert_non_null(strstr(text, "{%d3}, {%d5}, {%d7, %d9};"));
+	free(text);
+}
+
 /* ---- addresses of shared memory ---- */
 
 /* A cubin whose kernel has more instructions. */
@@ -310,6 +322,7 @@ int main(void)
 		cmocka_unit_test(barriers_by_register),
 		cmocka_unit_test(scaled_products),
 		cmocka_unit_test(uniform_predicates),
+		cmocka_unit_test(signs_of_matrices),
 		cmocka_unit_test(uniform_jump),
 		cmocka_unit_test(kept_addresses),
 		cmocka_unit_test(environment),

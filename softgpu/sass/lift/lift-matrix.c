@@ -20,7 +20,8 @@ static void fragment(struct lift *l, const struct sass_operand *o, unsigned int 
 }
 
 /* The same with f64 numbers, in pairs of registers. */
-static void fragment_64(struct lift *l, const struct sass_operand *o, unsigned int count, char *to, size_t room)
+static void fragment_64(struct lift *l, const struct sass_operand *o, unsigned int count, bool absolute, bool negated,
+			char *to, size_t room)
 {
 	size_t length = (size_t)snprintf(to, room, "{");
 
@@ -31,6 +32,10 @@ static void fragment_64(struct lift *l, const struct sass_operand *o, unsigned i
 
 		if (v.text[0] != '%')
 			v = compute64(l, "mov.b64", "0");
+		if (absolute)
+			v = compute64(l, "abs.f64", "%s", v.text);
+		if (negated)
+			v = compute64(l, "neg.f64", "%s", v.text);
 		length += (size_t)snprintf(to + length, room - length, "%s%s", n ? ", " : "", v.text);
 	}
 	snprintf(to + length, room - length, "}");
@@ -117,9 +122,9 @@ bool lift_dmma(struct lift *l, const struct sass_instr *i)
 	struct value d[2] = {temporary(l, TEMPORARY_64), temporary(l, TEMPORARY_64)};
 	char first[64], second[64], third[64];
 
-	fragment_64(l, &i->a, 1, first, sizeof(first));
-	fragment_64(l, &i->b, 1, second, sizeof(second));
-	fragment_64(l, &i->c, 2, third, sizeof(third));
+	fragment_64(l, &i->a, 1, i->field[SASS_F_ABS_A], i->field[SASS_F_NEG_A], first, sizeof(first));
+	fragment_64(l, &i->b, 1, i->field[SASS_F_ABS_B], i->field[SASS_F_NEG_B], second, sizeof(second));
+	fragment_64(l, &i->c, 2, i->field[SASS_F_ABS_C], i->field[SASS_F_NEG_C], third, sizeof(third));
 	emit_guarded(l, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%s, %s}, %s, %s, %s", d[0].text, d[1].text,
 		     first, second, third);
 	write_64(l, i->d, d[0]);
