@@ -3,7 +3,7 @@
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
  * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
- * sass-branch.ptx, or apart, of sass-apart.ptx.
+ * sass-branch.ptx, apart, of sass-apart.ptx, or meet, of sass-meet.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +160,54 @@ static void run_apart(CUmodule module)
 	OK(cuMemFree_v2(p));
 }
 
+/* The functions of sass-meet.ptx. */
+static unsigned int first(unsigned int x)
+{
+	unsigned int rounds = x & 7;
+
+	if (rounds == 1)
+		return x * 3 + 1;
+	do
+		x = x * 5 + 7;
+	while (rounds > 1 && --rounds);
+	return x;
+}
+
+static unsigned int second(unsigned int x)
+{
+	unsigned int rounds = x & 3;
+
+	do
+		x = x * 5 + 3;
+	while (rounds > 1 && --rounds);
+	return x;
+}
+
+/* In each round half of a warp's lanes call a function before all lanes shuffle, twice. */
+static void run_meet(CUmodule module)
+{
+	unsigned int results[THREADS], x[THREADS], before[THREADS];
+	CUdeviceptr p;
+	void *params[] = {&p};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "meet"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		x[i] = i;
+	for (unsigned int step = 0; step < 6; step++) {
+		unsigned int bit = 1u << step % 2;
+
+		for (unsigned int i = 0; i < THREADS; i++)
+			before[i] = !(i & bit) ? x[i] : bit == 1 ? first(x[i]) : second(x[i]);
+		for (unsigned int i = 0; i < THREADS; i++)
+			x[i] = before[i] + before[i ^ bit];
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == x[i]);
+	OK(cuMemFree_v2(p));
+}
+
 /* All but 16 threads store beside the allocation: in the kernel, and in a function that it calls. */
 static void run_strays(CUmodule module)
 {
@@ -302,6 +350,8 @@ int main(int argc, char **argv)
 			run_calls(module);
 		} else if (!strcmp(argv[1], "apart")) {
 			run_apart(module);
+		} else if (!strcmp(argv[1], "meet")) {
+			run_meet(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {
