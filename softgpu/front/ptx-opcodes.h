@@ -16,7 +16,7 @@
 	X(TESTP, testp) X(COPYSIGN, copysign) X(HALF, half) X(CVT, cvt) X(CVTA, cvta) X(ISSPACEP, isspacep) \
 	X(LD, ld) X(ST, st) X(ATOM, atom) X(FENCE, fence) X(NOTHING, nothing) X(BARRIER, barrier) X(SHFL, shfl) \
 	X(VOTE, vote) X(MATCH, match) X(ACTIVEMASK, activemask) X(REDUX, redux) X(TRAP, trap) \
-	X(BAD_TARGET, bad_target) X(TEX, tex) X(CALL, call) X(MMA, mma) X(TILE_LOAD, tile_load) \
+	X(BAD_TARGET, bad_target) X(TEX, tex) X(CALL, call) X(MMA, mma) X(MMA_SPARSE, mma_sparse) X(TILE_LOAD, tile_load) \
 	X(TILE_STORE, tile_store) X(MATRIX_ROWS, matrix_rows) X(CVT_SMALL, cvt_small) X(CVT_NARROW, cvt_narrow) \
 	X(CVT_PACK, cvt_pack) X(VIDEO, video) X(CP_ASYNC, cp_async) X(CP_BULK, cp_bulk) \
 	X(REDUCE_BULK, reduce_bulk) X(STORE_ASYNC, store_async) X(FILL_BULK, fill_bulk) \
@@ -142,7 +142,7 @@ enum {
  * - `t` of the instruction's type, `T` of its second one (the first, if there is one only); `w` and `W` the same, or
  *   larger; `v` of its type, or a vector that makes up one; `d` of twice its type
  * - `h`, `u`, `l` an integer of 16, 32, 64 bits; `b` any 32 bits; `f` an f32; `p` a predicate
- * - `m` rows of a matrix, which is any 32 bits; a predicate is legal there, but not compiled
+ * - `m` rows or metadata of a matrix, which is any 32 bits; a predicate is legal there, but not compiled
  * - `a` an address, `A` one of 32 or 64 bits
  * - `B` any 32 bits, or more; `o` a predicate or an integer of 32 bits; `s` an mbarrier's state, or its parity
  * - `P` a policy and `K` a mask, which are there if the name says so

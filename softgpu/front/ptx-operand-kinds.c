@@ -15,6 +15,12 @@ static bool refuse(struct ptx_parser *p, const struct ptx_instr *i, const char *
 	return ptx_parse_fail(p, PTX_INVALID, "%s for operand %u of instruction '%.80s'", what, operand + 1, i->name);
 }
 
+/* The metadata of a sparse matrix. */
+static bool is_metadata(const struct ptx_instr *i, char letter)
+{
+	return i->op->family == PTX_FAMILY_MMA_SPARSE && letter == 'm';
+}
+
 static bool takes_vector(const struct ptx_instr *i, char letter)
 {
 	switch (i->op->family) {
@@ -31,7 +37,7 @@ static bool takes_vector(const struct ptx_instr *i, char letter)
 	case PTX_FAMILY_NONE:
 		return i->op->flags & PTX_F_UNKNOWN;
 	default:
-		return (i->op->flags & PTX_F_TENSOR) || strchr("rRc", letter);
+		return (i->op->flags & PTX_F_TENSOR) || strchr("rRc", letter) || is_metadata(i, letter);
 	}
 }
 
@@ -199,17 +205,23 @@ static bool is_simd(const struct ptx_instr *i)
 	return i->op->family == PTX_FAMILY_VIDEO && strpbrk(i->op->name, "24");
 }
 
+/* The operand is rows or metadata of a matrix. */
+static bool is_rows(const struct ptx_instr *i)
+{
+	return i->op->family == PTX_FAMILY_MOVMATRIX || i->op->family == PTX_FAMILY_MMA_SPARSE;
+}
+
 /* Two or four numbers at once, a matrix and a place of the stack are in registers. */
 static bool only_registers(const struct ptx_instr *i)
 {
-	return is_simd(i) || i->op->family == PTX_FAMILY_MOVMATRIX ||
+	return is_simd(i) || is_rows(i) ||
 	       ((i->op->flags & PTX_F_STACK) && (i->op->flags & PTX_F_NO_DST));
 }
 
-/* A matrix may be the bits of an f32. */
+/* Rows of a matrix may be the bits of an f32. */
 static bool takes_single(const struct ptx_instr *i, const struct ptx_operand *o)
 {
-	return i->op->family == PTX_FAMILY_MOVMATRIX && o->kind == PTX_OP_FLOAT && o->single;
+	return is_rows(i) && o->kind == PTX_OP_FLOAT && o->single;
 }
 
 static bool check_number(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter,
@@ -245,7 +257,9 @@ static bool check_elements(struct ptx_parser *p, const struct ptx_instr *i, unsi
 {
 	const struct ptx_operand *o = &i->ops[operand];
 
-	for (unsigned n = 0; strchr("wtT", letter) && n < o->count; n++)
+	bool checked = strchr("wtT", letter) || is_metadata(i, letter);
+
+	for (unsigned n = 0; checked && n < o->count; n++)
 		if ((o->elements[n].kind == PTX_OP_INT || o->elements[n].kind == PTX_OP_FLOAT) &&
 		    !check_number(p, i, operand, letter, &o->elements[n]))
 			return false;
@@ -319,6 +333,24 @@ static bool check_video(struct ptx_parser *p, const struct ptx_instr *i)
 	return true;
 }
 
+/*
+ * The lanes with metadata that the last operand selects: one or two of each four, or all. ptxas takes two more numbers
+ * for m16n8k32 of f16 with sums of f32.
+ */
+static bool check_sparse(struct ptx_parser *p, const struct ptx_instr *i)
+{
+	bool halves = ptx_word(i, "f16") || ptx_word(i, "bf16"), nibbles = ptx_word(i, "s4") || ptx_word(i, "u4");
+	unsigned selectors = 1;
+
+	if (ptx_word(i, "m16n8k8") || (ptx_word(i, "m16n8k16") && halves))
+		selectors = 4;
+	else if (ptx_word(i, "m16n8k32"))
+		selectors = ptx_word(i, "f16") && ptx_word(i, "f32") ? 4 : 2;
+	else if (ptx_word(i, "m16n8k16") || (ptx_word(i, "m16n8k64") && nibbles))
+		selectors = 2;
+	return i->ops[5].imm < selectors || refuse(p, i, "Value out of range", 5);
+}
+
 bool ptx_parse_check_kind(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
 	bool result = !operand && !(i->op->flags & PTX_F_NO_DST);
@@ -357,5 +389,7 @@ bool ptx_parse_check_together(struct ptx_parser *p, const struct ptx_instr *i)
 		return refuse(p, i, "Arguments mismatch", i->count);
 	if (i->tex && i->tex->lod && i->count < 3u + i->tex->lod)
 		return refuse(p, i, "Arguments mismatch", i->count);
+	if (i->op->family == PTX_FAMILY_MMA_SPARSE)
+		return check_sparse(p, i);
 	return i->op->family != PTX_FAMILY_VIDEO || check_video(p, i);
 }

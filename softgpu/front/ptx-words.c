@@ -14,6 +14,9 @@
 #define FAMILY(id) PTX_FAMILY_##id
 #define WMMA_SHAPES "m16n16k16 m8n32k16 m32n8k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 "
 #define WMMA_TYPES "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 "
+#define SPARSE                                                                                                         \
+	"sync aligned m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 row col satfinite f16 bf16 tf32 f32 s8 u8 s4 u4 s32 "    \
+	"e4m3 e5m2"
 #define SPACE "global shared shared::cta "
 
 #define SHARED "shared shared::cta shared::cluster "
@@ -119,6 +122,9 @@ static const struct {
 	{{"mma", 0, 0, "rRRc", SHAPE(VARYING), WARP, FAMILY(MMA), 0},
 	 "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m8n8k16 m16n8k32 m8n8k32 m16n8k64 m8n8k128 m16n8k128 m16n8k256 "
 	 "row col satfinite xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32 e4m3 e5m2 e2m1 e2m3 e3m2 kind::f8f6f4 " ROUND},
+	{{"mma.sp", 0, 0, "rRRcm-", SHAPE(VARYING), WARP, FAMILY(MMA_SPARSE), 0}, SPARSE},
+	{{"mma.sp::ordered_metadata", 0, 0, "rRRcm-", SHAPE(VARYING), WARP, FAMILY(MMA_SPARSE), 0},
+	 "e2m1 e2m3 e3m2 kind::f8f6f4 " SPARSE},
 	{{"movmatrix", 0, 0, "mm", SHAPE(VARYING), WARP, FAMILY(MOVMATRIX), 0}, "sync aligned m8n8 trans b16"},
 	{{"pmevent", 0, 0, "-", SHAPE(NONE), FREE, FAMILY(NOTHING), 0}, "mask"},
 	{{"prefetch", 0, 0, "a", SHAPE(NONE), FREE, FAMILY(NOTHING), 0}, "tensormap const param"},

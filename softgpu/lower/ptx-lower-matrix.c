@@ -26,30 +26,37 @@ static const struct {
 #define FP8 (E(E4M3) | E(E5M2))
 #define SMALL (E(E2M1) | E(E2M3) | E(E3M2))
 
+enum form { MMA, WMMA, SPARSE };
+
 /* Which elements of A and B each shape is defined for. */
 static const struct {
 	uint16_t m, n, k;
-	bool wmma;
+	uint8_t form; /* enum form */
 	uint32_t elements;
 } shapes[] = {
-	{8, 8, 4, false, E(F16) | E(F64)},
-	{16, 8, 4, false, E(TF32) | E(F64)},
-	{16, 8, 8, false, E(F16) | E(BF16) | E(TF32) | E(F64)},
-	{16, 8, 16, false, E(F16) | E(BF16) | E(F64) | BYTES | FP8},
-	{8, 8, 16, false, BYTES},
-	{16, 8, 32, false, BYTES | NIBBLES | FP8 | SMALL},
-	{8, 8, 32, false, NIBBLES},
-	{16, 8, 64, false, NIBBLES},
-	{8, 8, 128, false, E(B1)},
-	{16, 8, 128, false, E(B1)},
-	{16, 8, 256, false, E(B1)},
-	{16, 16, 16, true, E(F16) | E(BF16) | BYTES},
-	{8, 32, 16, true, E(F16) | E(BF16) | BYTES},
-	{32, 8, 16, true, E(F16) | E(BF16) | BYTES},
-	{16, 16, 8, true, E(TF32)},
-	{8, 8, 4, true, E(F64)},
-	{8, 8, 32, true, NIBBLES},
-	{8, 8, 128, true, E(B1)},
+	{8, 8, 4, MMA, E(F16) | E(F64)},
+	{16, 8, 4, MMA, E(TF32) | E(F64)},
+	{16, 8, 8, MMA, E(F16) | E(BF16) | E(TF32) | E(F64)},
+	{16, 8, 16, MMA, E(F16) | E(BF16) | E(F64) | BYTES | FP8},
+	{8, 8, 16, MMA, BYTES},
+	{16, 8, 32, MMA, BYTES | NIBBLES | FP8 | SMALL},
+	{8, 8, 32, MMA, NIBBLES},
+	{16, 8, 64, MMA, NIBBLES},
+	{8, 8, 128, MMA, E(B1)},
+	{16, 8, 128, MMA, E(B1)},
+	{16, 8, 256, MMA, E(B1)},
+	{16, 16, 16, WMMA, E(F16) | E(BF16) | BYTES},
+	{8, 32, 16, WMMA, E(F16) | E(BF16) | BYTES},
+	{32, 8, 16, WMMA, E(F16) | E(BF16) | BYTES},
+	{16, 16, 8, WMMA, E(TF32)},
+	{8, 8, 4, WMMA, E(F64)},
+	{8, 8, 32, WMMA, NIBBLES},
+	{8, 8, 128, WMMA, E(B1)},
+	{16, 8, 8, SPARSE, E(TF32)},
+	{16, 8, 16, SPARSE, E(F16) | E(BF16) | E(TF32)},
+	{16, 8, 32, SPARSE, E(F16) | E(BF16) | BYTES},
+	{16, 8, 64, SPARSE, BYTES | NIBBLES | FP8 | SMALL},
+	{16, 8, 128, SPARSE, NIBBLES},
 };
 
 /* The words of an instruction's name. */
@@ -88,10 +95,10 @@ static bool read_name(const struct ptx_instr *i, struct named *s)
 	return ptx_word(i, "sync") && ptx_word(i, "aligned");
 }
 
-static bool shape_has(const struct named *s, bool wmma, unsigned element)
+static bool shape_has(const struct named *s, enum form form, unsigned element)
 {
 	for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); n++)
-		if (shapes[n].m == s->m && shapes[n].n == s->n && shapes[n].k == s->k && shapes[n].wmma == wmma)
+		if (shapes[n].m == s->m && shapes[n].n == s->n && shapes[n].k == s->k && shapes[n].form == form)
 			return shapes[n].elements >> element & 1;
 	return false;
 }
@@ -174,9 +181,9 @@ static bool go_together(unsigned a, unsigned b)
 	       (((FP8 | SMALL) >> a & 1) && ((FP8 | SMALL) >> b & 1));
 }
 
-static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_t *flags)
+static bool read_operation(const struct ptx_instr *i, enum form form, struct ptx_mma *o, uint32_t *flags)
 {
-	bool wmma = i->op->arg, bits;
+	bool wmma = form == WMMA, bits;
 	struct named s;
 	uint32_t rounds;
 
@@ -200,12 +207,12 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 	rounds = *flags & PTX_MMA_ROUND;
 	if (rounds && (o->a != PTX_EL_F64 || (rounds & (rounds - 1)) || ptx_word(i, "rn")))
 		return false;
-	if (!shape_has(&s, wmma, o->a) || !go_together(o->a, o->b) || !accumulates(o->a, o->c) ||
+	if (!shape_has(&s, form, o->a) || !go_together(o->a, o->b) || !accumulates(o->a, o->c) ||
 	    !accumulates(o->a, o->d))
 		return false;
 	/* numbers of less than 8 bits, and results of mixed types, only in the form that says so */
 	if (ptx_word(i, "kind::f8f6f4")
-		    ? !((FP8 | SMALL) >> o->a & 1) || (o->k != 32 && (SMALL >> o->b & 1)) || o->c != o->d
+		    ? !((FP8 | SMALL) >> o->a & 1) || (o->k == 16 && (SMALL >> o->b & 1)) || o->c != o->d
 		    : (SMALL >> o->a & 1) || (SMALL >> o->b & 1))
 		return false;
 	if (bits != ptx_word(i, "popc") || bits != !!(*flags & (PTX_MMA_XOR | PTX_MMA_AND)))
@@ -214,35 +221,60 @@ static bool read_operation(const struct ptx_instr *i, struct ptx_mma *o, uint32_
 	return wmma || (o->a == PTX_EL_F16 && o->k == 4) || (!s.a_col && !s.b_row);
 }
 
-bool emit_mma(struct lower *l, const struct ptx_instr *i)
+static bool operands_fit(const struct ptx_instr *i, const struct ptx_mma *o, enum form form)
 {
-	bool wmma = i->op->arg, quads;
-	unsigned type, sums;
-	uint32_t flags;
-	struct ptx_mma o;
+	bool wmma = form == WMMA;
+
+	if (form == MMA && o->a == PTX_EL_F16 && o->k == 4)
+		return count_of(&i->ops[0]) == (o->d == PTX_EL_F16 ? 4 : 8) && count_of(&i->ops[1]) == 2 &&
+		       count_of(&i->ops[2]) == 2 && count_of(&i->ops[3]) == (o->c == PTX_EL_F16 ? 4 : 8);
+	return fits(&i->ops[0], o->m, o->n, o->d, false) &&
+	       fits(&i->ops[1], o->m, form == SPARSE ? o->k / 2u : o->k, o->a, wmma) &&
+	       fits(&i->ops[2], o->k, o->n, o->b, wmma) && fits(&i->ops[3], o->m, o->n, o->c, false);
+}
+
+static void multiply(struct lower *l, const struct ptx_instr *i, const struct ptx_mma *o, uint32_t flags)
+{
+	unsigned type = o->a == PTX_EL_F64 ? PTX_F64 : PTX_B32;
 	LLVMValueRef args[6];
 	uint64_t packed;
 
-	if (l->version.width == 1 || !read_operation(i, &o, &flags))
-		return false;
-	quads = !wmma && o.a == PTX_EL_F16 && o.k == 4;
-	sums = o.d == PTX_EL_F16 ? 4 : 8;
-	if (quads ? count_of(&i->ops[0]) != sums || count_of(&i->ops[1]) != 2 || count_of(&i->ops[2]) != 2 ||
-			    count_of(&i->ops[3]) != (o.c == PTX_EL_F16 ? 4 : 8)
-		  : !fits(&i->ops[0], o.m, o.n, o.d, false) || !fits(&i->ops[1], o.m, o.k, o.a, wmma) ||
-			    !fits(&i->ops[2], o.k, o.n, o.b, wmma) || !fits(&i->ops[3], o.m, o.n, o.c, false))
-		return false;
-	type = o.a == PTX_EL_F64 ? PTX_F64 : PTX_B32;
-	memcpy(&packed, &o, 8);
+	memcpy(&packed, o, 8);
 	args[0] = scalar_const(l->type.i64, packed);
 	args[1] = scalar_const(l->type.i32, flags);
 	for (unsigned n = 1; n < 4; n++) {
 		args[1 + n] = list(l, n);
 		spill_list(l, &i->ops[n], type, args[1 + n]);
 	}
+	if (flags & PTX_MMA_SPARSE)
+		spill_list(l, &i->ops[4], PTX_B32, field(l, args[2], count_of(&i->ops[1]) * PTX_LANES * 4));
 	args[5] = list(l, 0);
 	call_runtime(l, "ptx_rt_mma", l->type.void_type, args, 6);
 	fill_list(l, &i->ops[0], type, args[5]);
+}
+
+bool emit_mma(struct lower *l, const struct ptx_instr *i)
+{
+	enum form form = i->op->arg ? WMMA : MMA;
+	uint32_t flags;
+	struct ptx_mma o;
+
+	if (l->version.width == 1 || !read_operation(i, form, &o, &flags) || !operands_fit(i, &o, form))
+		return false;
+	multiply(l, i, &o, flags);
+	return true;
+}
+
+/* The last operand selects the lanes that have the metadata. */
+bool emit_mma_sparse(struct lower *l, const struct ptx_instr *i)
+{
+	uint32_t flags;
+	struct ptx_mma o;
+
+	if (l->version.width == 1 || !read_operation(i, SPARSE, &o, &flags) || !operands_fit(i, &o, SPARSE) ||
+	    count_of(&i->ops[4]) != 1 || i->ops[5].imm >= 4 / ptx_sparse_lanes(o.k, o.a))
+		return false;
+	multiply(l, i, &o, flags | PTX_MMA_SPARSE | (uint32_t)i->ops[5].imm << PTX_MMA_SELECTOR);
 	return true;
 }
 
@@ -298,9 +330,9 @@ static bool describe_tile(const struct ptx_instr *i, bool store, struct ptx_tile
 	if (packed && t->col_major != (t->part == PTX_MATRIX_B))
 		return false;
 	if (t->part != PTX_MATRIX_C)
-		return shape_has(&s, true, t->element) && fits(o, rows, columns, t->element, true);
+		return shape_has(&s, WMMA, t->element) && fits(o, rows, columns, t->element, true);
 	for (unsigned e = 0; e < PTX_EL_COUNT; e++)
-		if (shape_has(&s, true, e) && accumulates(e, t->element))
+		if (shape_has(&s, WMMA, e) && accumulates(e, t->element))
 			return fits(o, rows, columns, t->element, false);
 	return false;
 }

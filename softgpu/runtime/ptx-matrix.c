@@ -173,13 +173,15 @@ INLINE void place_c(unsigned m, unsigned lane, unsigned i, unsigned *row, unsign
 SCATTER(scatter_numbers, float, number)
 SCATTER(scatter_integers, int32_t, integer)
 
+/* `rows`: the row of b that each element of a sparse a is multiplied with; NULL: the number of its column. */
 #define MULTIPLY(name, type)                                                                                           \
-	INLINE void name(unsigned m, unsigned n, unsigned k, const type *a, const type *b, type *c)                    \
+	INLINE void name(unsigned m, unsigned n, unsigned k, const type *a, const type *b, const uint8_t *rows,        \
+			 type *c)                                                                                      \
 	{                                                                                                              \
 		for (unsigned i = 0; i < m; i++)                                                                       \
 			for (unsigned s = 0; s < k; s++)                                                               \
 				for (unsigned j = 0; j < n; j++)                                                       \
-					c[i * n + j] += a[i * k + s] * b[s * n + j];                                   \
+					c[i * n + j] += a[i * k + s] * b[(rows ? rows[i * k + s] : s) * n + j];        \
 	}
 
 MULTIPLY(multiply_floats, float)
@@ -280,16 +282,20 @@ INLINE void floats(const struct ptx_mma *o, uint32_t flags, const uint32_t *ra, 
 		   uint32_t *rd)
 {
 	float a[MOST_CELLS], b[MOST_CELLS], c[MOST_CELLS];
+	uint8_t rows[PTX_SPARSE_MOST];
+	struct ptx_mma held = flags & PTX_MMA_SPARSE ? ptx_sparse_held(o, flags, ra, rows) : *o;
 
-	place_numbers(o, o->a, false, ra, a);
+	place_numbers(&held, o->a, false, ra, a);
 	place_numbers(o, o->b, true, rb, b);
 	load_c(o, rc, (uint32_t *)c);
-	if (o->n == 8)
-		multiply_floats(o->m, 8, o->k, a, b, c);
+	if (flags & PTX_MMA_SPARSE)
+		multiply_floats(16, 8, held.k, a, b, rows, c);
+	else if (o->n == 8)
+		multiply_floats(o->m, 8, o->k, a, b, NULL, c);
 	else if (o->n == 16)
-		multiply_floats(o->m, 16, o->k, a, b, c);
+		multiply_floats(o->m, 16, o->k, a, b, NULL, c);
 	else
-		multiply_floats(o->m, o->n, o->k, a, b, c);
+		multiply_floats(o->m, o->n, o->k, a, b, NULL, c);
 	store_floats(o, flags, c, rd);
 }
 
@@ -297,14 +303,18 @@ INLINE void integers(const struct ptx_mma *o, uint32_t flags, const uint32_t *ra
 		     const uint32_t *rc, uint32_t *rd)
 {
 	int32_t a[2 * MOST_CELLS], b[2 * MOST_CELLS], dot[MOST_CELLS] = {0};
+	uint8_t rows[PTX_SPARSE_MOST];
+	struct ptx_mma held = flags & PTX_MMA_SPARSE ? ptx_sparse_held(o, flags, ra, rows) : *o;
 	unsigned row, column;
 
-	place_integers(o, o->a, false, ra, a);
+	place_integers(&held, o->a, false, ra, a);
 	place_integers(o, o->b, true, rb, b);
-	if (o->n == 8)
-		multiply_ints(o->m, 8, o->k, a, b, dot);
+	if (flags & PTX_MMA_SPARSE)
+		multiply_ints(16, 8, held.k, a, b, rows, dot);
+	else if (o->n == 8)
+		multiply_ints(o->m, 8, o->k, a, b, NULL, dot);
 	else
-		multiply_ints(o->m, o->n, o->k, a, b, dot);
+		multiply_ints(o->m, o->n, o->k, a, b, NULL, dot);
 	for (unsigned i = 0; i < (unsigned)o->m * o->n / LANES; i++)
 		for (unsigned l = 0; l < LANES; l++) {
 			int64_t sum;
@@ -399,7 +409,7 @@ static void quads(const struct ptx_mma *o, uint32_t flags, const uint32_t *ra, c
 					c[row][column] = as_float(rc[i * LANES + l]);
 			}
 		}
-		multiply_floats(8, 8, 4, a[0], b[0], c[0]);
+		multiply_floats(8, 8, 4, a[0], b[0], NULL, c[0]);
 		for (unsigned t = 0; t < 8; t++) {
 			unsigned l = q * 4 + (t & 3) + (t & 4) * 4;
 

@@ -45,7 +45,12 @@ enum {
 	PTX_MMA_RM = 64,
 	PTX_MMA_RP = 128,
 	PTX_MMA_ROUND = PTX_MMA_RZ | PTX_MMA_RM | PTX_MMA_RP,
+	/* A has half of its columns. The register behind it has metadata, in lanes that the selector chooses. */
+	PTX_MMA_SPARSE = 256,
+	PTX_MMA_SELECTOR = 9, /* the first of 2 bits */
 };
+
+#define PTX_SPARSE_MOST 1024 /* elements of a sparse A */
 
 /* One operation; passed to the runtime as an integer. */
 struct ptx_mma {
@@ -69,6 +74,15 @@ static inline unsigned ptx_fragment_registers(unsigned rows, unsigned columns, u
 
 	return rows * columns * bits / 32 / (bits == 64 ? 64 : 32);
 }
+
+/* How many lanes of each four have the metadata of a sparse matrix. */
+unsigned ptx_sparse_lanes(unsigned k, unsigned element);
+/*
+ * The operation with the A that its registers hold, which has half of the columns. `rows`, of PTX_SPARSE_MOST, gets for
+ * each element of that A, row by row, the row of B that it is multiplied with.
+ */
+struct ptx_mma ptx_sparse_held(const struct ptx_mma *operation, uint32_t flags, const uint32_t *registers,
+			       uint8_t *rows);
 
 /* Registers are spilled one after the other, 32 lanes each. */
 void ptx_rt_mma(uint64_t operation, uint32_t flags, const void *a, const void *b, const void *c, void *d);

@@ -40,7 +40,7 @@ REFUSED = (
     r'\btcgen05\.', r'\bwgmma\.', r'\bmultimem\.',
     r'\btensormap\.replace\.tile\.(interleave_layout|swizzle_atomicity)\..*, [1-9]', r'\btensormap\.replace\.tile\.swizzle_mode\..*, 4',
     r'\btensormap\.replace\.tile\.elemtype\..*, 1[3-5]',
-    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col::w|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp\b', r'\bmma\..*\.block_scale\.',
+    r'\bcp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*\.(im2col::w|tile::(gather|scatter)4|cta_group)', r'\bmma\.sp.*\.m16n8k32\..*\.f32\.f16\.f16\.f32 .*, [23];', r'\bmma\..*\.block_scale\.',
     r'\bldmatrix\..*\.m16n16\.', r'\bstmatrix\..*\.m16n8\.', r'\bcvt\.rs\.',
     r'\.reqnctapercluster ([2-9]|.*, [2-9])', r'\.param \.(tex|surf)ref\b', r'\.texref \w* = ', r'^= \.local ',
     r'\btex\.a?2dms\.', r'\btex\.(base\.)?[^lg].*\], (%f|0f)', r'\btex\.level\..*\], [^,]*, .*(%f|0f)\w*;',
@@ -160,7 +160,7 @@ class Name:
         bits = BITS.get(kind) or SMALL[kind]
         if self.has('kind') and which in 'AB':
             bits = 4 if self.has('block_scale') else 8
-        cells = {'A': m * k, 'B': n * k}.get(which, m * n)
+        cells = {'A': m * k // (2 if self.has('sp') else 1), 'B': n * k}.get(which, m * n)
         count = max(1, cells * bits // 1024)
         if wmma and kind == 'f16':
             count = 8 if which in 'AB' else 4
