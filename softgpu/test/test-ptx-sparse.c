@@ -2,8 +2,13 @@
 /*
  * Products with a sparse matrix A. The reference fills a whole A, leaves half of each chunk out, and writes down which
  * half as the PTX ISA lays metadata out. Sums are exact.
+ *
+ * usage: test-ptx-sparse             compares PTX with the reference
+ *        test-ptx-sparse --print     prints kernels for ptxas -arch=sm_80
+ *        test-ptx-sparse CUBIN...    compares the machine code of these kernels with the reference
  */
 #include "softgpu/test/test-ptx-matrix.h"
+#include "softgpu/sass/sass.h"
 
 #define M 16
 #define N 8
@@ -111,11 +116,16 @@ static void choose(const struct variant *v, uint32_t *words, unsigned selector, 
 	}
 }
 
+/* The sum as its type has it. */
 static double limited(const struct variant *v, double sum)
 {
+	if (v->c == 'h')
+		return (double)(_Float16)sum;
+	if (v->c != 'i')
+		return sum;
 	if (strstr(v->words, "sat"))
 		return sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
-	return sum;
+	return (int32_t)(uint32_t)(int64_t)sum;
 }
 
 /* `huge`: integer sums that leave 32 bits. */
@@ -149,12 +159,13 @@ static void fill(const struct variant *v, unsigned selector, bool huge)
 	}
 	for (unsigned l = 0; l < LANES; l++)
 		for (unsigned i = 0; i < M * N / LANES; i++) {
-			double sum = huge ? (l & 1 ? INT32_MAX : INT32_MIN) : small('s');
+			double sum = huge ? (l & 1 ? INT32_MAX : INT32_MIN) : small('s'), product = 0;
 
 			put(words_in, v->c, ra + rb, l, i, sum);
 			for (unsigned k = 0; k < v->k; k++)
-				sum += a[l / 4 + i / 2 * 8][k] * b[l % 4 * 2 + i % 2][k];
-			put(want, v->c, 0, l, i, limited(v, sum));
+				product += a[l / 4 + i / 2 * 8][k] * b[l % 4 * 2 + i % 2][k];
+			/* the kernel adds it twice */
+			put(want, v->c, 0, l, i, limited(v, limited(v, sum + product) + product));
 		}
 }
 
@@ -177,13 +188,14 @@ static char *kernel_text(char *at, const struct variant *v, unsigned selector, b
 		      (unsigned)(v - variants), selector);
 	for (unsigned n = 0; n <= total; n++)
 		at += sprintf(at, "ld.global.b32 %%q%u, [%%l2+%u];\n", n, n * 256);
-	at += sprintf(at, "%s ", name);
-	at = registers_text(at, "%q", 24, counts[2]);
-	for (unsigned o = 0, first = 0; o < 3; first += counts[o++]) {
-		at += sprintf(at, ", ");
-		at = registers_text(at, "%q", first, counts[o]);
+	/* d = a * b + c, then d = a * b + d: machine code may say that both have the same metadata */
+	for (unsigned round = 0; round < 2; round++) {
+		at = registers_text(at + sprintf(at, "%s ", name), "%q", 24, counts[2]);
+		at = registers_text(at + sprintf(at, ", "), "%q", 0, counts[0]);
+		at = registers_text(at + sprintf(at, ", "), "%q", counts[0], counts[1]);
+		at = registers_text(at + sprintf(at, ", "), "%q", round ? 24 : counts[0] + counts[1], counts[2]);
+		at += sprintf(at, ", %%q%u, %u;\n", total, selector);
 	}
-	at += sprintf(at, ", %%q%u, %u;\n", total, selector);
 	for (unsigned n = 0; n < counts[2]; n++)
 		at += sprintf(at, "st.global.b32 [%%l1+%u], %%q%u;\n", n * 256, 24 + n);
 	return at + sprintf(at, "ret;\n}\n");
@@ -266,7 +278,7 @@ static void left_out(void **state)
 	}
 	run(m, "k1_2");
 	for (unsigned w = 0; w < rc * LANES; w++)
-		assert_int_equal(words_out[w * 2], bits32(8));
+		assert_int_equal(words_out[w * 2], bits32(16));
 	ptx_module_destroy(m);
 }
 
@@ -340,14 +352,62 @@ static void refused(void **state)
 	}
 }
 
-int main(void)
+/* Kernels for machine code, of each selector. */
+static void print_kernels(void)
+{
+	char text[8192];
+
+	printf(".version 8.5\n.target sm_80\n.address_size 64\n");
+	for (const struct variant *v = variants; v < variants + VARIANTS; v++)
+		for (unsigned selector = 0; !v->newer && selector < 4 / v->lanes; selector++) {
+			kernel_text(text, v, selector, true);
+			fputs(text, stdout);
+		}
+}
+
+static const char *cubin;
+
+static void machine_code(void **state)
+{
+	static char data[1 << 20];
+	FILE *file = fopen(cubin, "rb");
+	char *text, error[300];
+	size_t bytes = file ? fread(data, 1, sizeof(data), file) : 0, length;
+	struct ptx_module *m;
+
+	(void)state;
+	if (!file || vcuda_sass_to_ptx(data, bytes, NULL, &text, &length, error, sizeof(error)))
+		fail_msg("%s: %s", cubin, file ? error : "no file");
+	fclose(file);
+	assert_non_null(strstr(text, "mma.sp"));
+	m = load(text);
+	for (const struct variant *v = variants; v < variants + VARIANTS; v++)
+		for (unsigned selector = 0; !v->newer && selector < 4 / v->lanes; selector++)
+			check(m, v, selector);
+	ptx_module_destroy(m);
+	free(text);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(products),
 		cmocka_unit_test(left_out),
 		cmocka_unit_test(refused),
 	};
+	const struct CMUnitTest lifted[] = {cmocka_unit_test(machine_code)};
+	int failed = 0;
 
+	if (argc > 1 && !strcmp(argv[1], "--print")) {
+		print_kernels();
+		return 0;
+	}
 	seed = test_seed();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (argc == 1)
+		return cmocka_run_group_tests(tests, NULL, NULL);
+	for (int n = 1; n < argc; n++) {
+		cubin = argv[n];
+		failed += cmocka_run_group_tests(lifted, NULL, NULL);
+	}
+	return failed;
 }

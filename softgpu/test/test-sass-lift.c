@@ -142,6 +142,37 @@ static void signs_of_matrices(void **state)
 	free(text);
 }
 
+/* Products of matrices, with and without metadata. */
+static void products(void **state)
+{
+	static const struct {
+		uint64_t low, high;
+		const char *part;
+	} samples[] = {
+		{0x0000000804047237, 0x000ff6000078540c, "\tmma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {"},
+		{0x0004028c8804723c, 0x042fe20000005a04, "\tmma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {"},
+		{0x0004024c4804723c, 0x044fe20000081a04, "\tmma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {"},
+		{0x000008908c047237, 0x042fe20000645504,
+		 "\tmma.sp.sync.aligned.m16n8k64.row.col.satfinite.s32.s8.s8.s32 {"},
+		{0x000002080404723c, 0x000ff6000000180c, "vcuda_unsupported HMMA with metadata at 0"},
+		{0x0001000804047237, 0x000ff6000078540c, "vcuda_unsupported IMMA with metadata at 0"},
+		{0x000000080404723c, 0x000ff6000000120c, "vcuda_unsupported HMMA of a shape at 0"},
+		{0x000000080404723c, 0x000ff6000008520c, "vcuda_unsupported HMMA of a shape at 0"},
+		{0x0000000804047237, 0x000ff6000040550c, "vcuda_unsupported IMMA of a shape at 0"},
+		{0x0000000804047237, 0x000ff60000585d0c, "vcuda_unsupported IMMA of a shape at 0"},
+		{0x0000000804047237, 0x000ff6000060540c, "vcuda_unsupported IMMA of a shape at 0"},
+	};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(samples) / sizeof(samples[0]); n++) {
+		char *text = lifted(samples[n].low, samples[n].high);
+
+		if (!strstr(text, samples[n].part))
+			fail_msg("`%s` is not in the text: %s", samples[n].part, text);
+		free(text);
+	}
+}
+
 /* ---- addresses of shared memory ---- */
 
 /* A cubin whose kernel has more instructions. */
@@ -328,6 +359,7 @@ int main(void)
 		cmocka_unit_test(environment),
 		cmocka_unit_test(parameters),
 		cmocka_unit_test(device_runtime),
+		cmocka_unit_test(products),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

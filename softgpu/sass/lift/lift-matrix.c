@@ -41,21 +41,34 @@ static void fragment_64(struct lift *l, const struct sass_operand *o, unsigned i
 	snprintf(to + length, room - length, "}");
 }
 
+/* The operands of a sparse matrix: the register of its metadata, and which lanes have it. */
+static void metadata(struct lift *l, const struct sass_instr *i, char *to, size_t room)
+{
+	struct value v = in_register(l, register_name(l, false, (unsigned int)i->field[SASS_F_METADATA]));
+
+	snprintf(to, room, ", %s, %u", v.text, (unsigned int)i->field[SASS_F_SELECTOR]);
+}
+
 static bool multiply(struct lift *l, const struct sass_instr *i, const char *shape, unsigned int a, unsigned int b,
 		     unsigned int c)
 {
-	char first[128], second[64], third[128], result[128] = "{";
+	char first[128], second[128], third[128], result[128] = "{", sparse[64] = "";
 	struct value d[4];
 	size_t length = 1;
 
 	fragment(l, &i->a, a, first, sizeof(first));
 	fragment(l, &i->b, b, second, sizeof(second));
 	fragment(l, &i->c, c, third, sizeof(third));
+	if (i->field[SASS_F_SPARSE])
+		metadata(l, i, sparse, sizeof(sparse));
+	else if (i->field[SASS_F_METADATA] || i->field[SASS_F_SELECTOR])
+		return refuse(l, " with metadata");
 	for (unsigned int n = 0; n < c; n++) {
 		d[n] = temporary(l, TEMPORARY_32);
 		length += (size_t)snprintf(result + length, sizeof(result) - length, "%s%s", n ? ", " : "", d[n].text);
 	}
-	emit_guarded(l, "mma.sync.aligned.%s %s}, %s, %s, %s", shape, result, first, second, third);
+	emit_guarded(l, "mma%s.sync.aligned.%s %s}, %s, %s, %s%s", *sparse ? ".sp" : "", shape, result, first, second,
+		     third, sparse);
 	for (unsigned int n = 0; n < c; n++)
 		write_32(l, i->d == SASS_RZ ? SASS_RZ : i->d + n, d[n]);
 	return true;
@@ -63,48 +76,57 @@ static bool multiply(struct lift *l, const struct sass_instr *i, const char *sha
 
 enum { HMMA_F16, HMMA_BF16, HMMA_TF32 };
 
+/*
+ * Numbers of 16 bits have k8, or k16 if long; tf32 has k8, or k4 if short. Sparse numbers of 16 bits have k16 if long,
+ * k32 if long and short; sparse tf32 has k8, or k16 if long. 0: no shape.
+ */
+static unsigned int hmma_k(const struct sass_instr *i)
+{
+	bool is_long = i->field[SASS_F_LONG], is_short = i->field[SASS_F_SHORT], sparse = i->field[SASS_F_SPARSE];
+
+	if (i->field[SASS_F_TYPE] == HMMA_TF32) {
+		if (sparse)
+			return is_short ? 0 : is_long ? 16 : 8;
+		return is_long ? 0 : is_short ? 4 : 8;
+	}
+	if (sparse)
+		return !is_long ? 0 : is_short ? 32 : 16;
+	return is_short ? 0 : is_long ? 16 : 8;
+}
+
 bool lift_hmma(struct lift *l, const struct sass_instr *i)
 {
 	static const char *const types[] = {"f16", "bf16", "tf32", NULL};
-	int64_t type = i->field[SASS_F_TYPE];
-	bool is_long = i->field[SASS_F_LONG], is_short = i->field[SASS_F_SHORT];
-	const char *sum = i->field[SASS_F_F32] ? "f32" : "f16";
-	unsigned int k = is_long ? 16 : 8, count = is_long ? 4 : 2;
+	const char *type = types[i->field[SASS_F_TYPE]], *sum = i->field[SASS_F_F32] ? "f32" : "f16";
+	unsigned int k = hmma_k(i), b; /* registers of b, of which each has 4 numbers of tf32 or 8 others, in k */
 	char shape[64];
 
-	if (!types[type] || (is_long && is_short))
-		return refuse(l, " of type %u", (unsigned int)type);
-	if (type == HMMA_TF32) {
-		if (is_long)
-			return refuse(l, " of a shape");
-		k = is_short ? 4 : 8;
-		count = is_short ? 2 : 4;
-	} else if (is_short) {
+	if (!type)
+		return refuse(l, " of type %u", (unsigned int)i->field[SASS_F_TYPE]);
+	if (!k)
 		return refuse(l, " of a shape");
-	}
-	snprintf(shape, sizeof(shape), "m16n8k%u.row.col.%s.%s.%s.%s", k, sum, types[type], types[type], sum);
-	return multiply(l, i, shape, count, count / 2, i->field[SASS_F_F32] ? 4 : 2);
+	b = i->field[SASS_F_TYPE] == HMMA_TF32 ? k / 4 : k / 8;
+	snprintf(shape, sizeof(shape), "m16n8k%u.row.col.%s.%s.%s.%s", k, sum, type, type, sum);
+	return multiply(l, i, shape, i->field[SASS_F_SPARSE] ? b : 2 * b, b, i->field[SASS_F_F32] ? 4 : 2);
 }
 
 bool lift_imma(struct lift *l, const struct sass_instr *i)
 {
-	bool four = i->field[SASS_F_FOUR], m16 = i->field[SASS_F_M16], k32 = i->field[SASS_F_K32];
-	const char *width = four ? "4" : "8";
-	unsigned int k = (four ? 32 : 16) * (m16 && k32 ? 2u : 1u);
-	char shape[80];
+	bool four = i->field[SASS_F_FOUR], m16 = i->field[SASS_F_M16], sparse = i->field[SASS_F_SPARSE];
+	unsigned int size = 2u * i->field[SASS_F_K64] + i->field[SASS_F_K32], least = four + sparse, b;
+	char shape[80], width = four ? '4' : '8';
 
-	if (four != (bool)i->field[SASS_F_FOUR_B] || !i->field[SASS_F_COL] || (k32 && !m16))
+	/* k is 16 << size: two sizes for each width, twice as large where A is sparse */
+	if (four != (bool)i->field[SASS_F_FOUR_B] || !i->field[SASS_F_COL] ||
+	    (m16 ? size != least && size != least + 1 : size || least))
 		return refuse(l, " of a shape");
-	if (four) /* the shapes of 4 bits have their own numbers */
-		k = k32 ? 32 : 64;
-	if (four && k == 64)
-		return refuse(l, " of a shape");
-	snprintf(shape, sizeof(shape), "m%un8k%u.row.col%s.s32.%c%s.%c%s.s32", m16 ? 16u : 8u, k,
+	snprintf(shape, sizeof(shape), "m%un8k%u.row.col%s.s32.%c%c.%c%c.s32", m16 ? 16u : 8u, 16u << size,
 		 i->field[SASS_F_SAT] ? ".satfinite" : "", i->field[SASS_F_SIGNED] ? 's' : 'u', width,
 		 i->field[SASS_F_SIGNED_B] ? 's' : 'u', width);
 	if (!m16)
 		return multiply(l, i, shape, 1, 1, 2);
-	return multiply(l, i, shape, (four ? k32 : k32) ? four ? 2 : 4 : 2, k32 && !four ? 2 : 1, 4);
+	b = 1u << (size - four);
+	return multiply(l, i, shape, sparse ? b : 2 * b, b, 4);
 }
 
 bool lift_bmma(struct lift *l, const struct sass_instr *i)
