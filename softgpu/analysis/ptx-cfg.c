@@ -5,8 +5,8 @@
 #include "analysis/ptx-body.h"
 #include "front/ptx-opcodes.h"
 
-/* Bounds the stack: a level is two function calls here. */
-#define MAX_LOOP_DEPTH 1000
+/* Bounds the stack, also that of LLVM's passes over loops. */
+#define MAX_LOOP_DEPTH 400
 
 static bool no_memory(struct ptx_body *body)
 {

@@ -101,7 +101,7 @@ bool ptx_body_reconverge(struct ptx_body *body)
 			ends[b->ipdom] = last + 1;
 	}
 	/* the graph has ways back to calls that a lane has not made, so what it says about meeting again is too little */
-	if (body->subroutine_count || body->function->meets_apart)
+	if (body->subroutine_count || body->function->reconverges)
 		behind = UINT32_MAX;
 	for (uint32_t n = 0; n < blocks; n++) {
 		uint32_t before = body->block_count;

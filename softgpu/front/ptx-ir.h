@@ -228,7 +228,7 @@ struct ptx_function {
 	uint32_t maxntid;
 	uint32_t maxnreg, minnctapersm; /* 0: not said */
 	bool dynamic_shared;
-	bool meets_apart; /* lanes come to its warp operations by different ways: these wait for all that they name */
+	bool reconverges; /* all its warp operations wait for the lanes that they name */
 };
 
 struct ptx_reloc {

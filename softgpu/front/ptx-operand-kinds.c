@@ -256,7 +256,6 @@ static bool check_address(struct ptx_parser *p, const struct ptx_instr *i, unsig
 static bool check_elements(struct ptx_parser *p, const struct ptx_instr *i, unsigned operand, char letter)
 {
 	const struct ptx_operand *o = &i->ops[operand];
-
 	bool checked = strchr("wtT", letter) || is_metadata(i, letter);
 
 	for (unsigned n = 0; checked && n < o->count; n++)

@@ -464,7 +464,8 @@ static bool append_unsupported(struct ptx_parser *p, const char *name, size_t le
  */
 static bool parse_pragma(struct ptx_parser *p)
 {
-	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ", apart[] = "\"vcuda_apart\"";
+	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ",
+			  reconverge[] = "\"vcuda_reconverge\"";
 	const char *text;
 
 	ptx_parse_next(p);
@@ -475,7 +476,8 @@ static bool parse_pragma(struct ptx_parser *p)
 		 !memcmp(text + 1, unsupported, sizeof(unsupported) - 1) &&
 		 !append_unsupported(p, text + sizeof(unsupported), p->token.length - sizeof(unsupported) - 1))
 		return false;
-	p->function->meets_apart |= p->token.length == sizeof(apart) - 1 && !memcmp(text, apart, sizeof(apart) - 1);
+	p->function->reconverges |=
+		p->token.length == sizeof(reconverge) - 1 && !memcmp(text, reconverge, sizeof(reconverge) - 1);
 	return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
 }
 

@@ -86,16 +86,19 @@ static int take_file(const char *path)
 	const uint32_t magic = FATBIN_MAGIC;
 	struct stat about;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const char *data;
-	size_t bytes, size;
+	const char *data = MAP_FAILED;
+	size_t bytes = 0, size;
+	int error;
 
-	if (fd < 0 || fstat(fd, &about))
-		return -errno;
-	bytes = (size_t)about.st_size;
-	data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
+	if (fd >= 0 && !fstat(fd, &about)) {
+		bytes = (size_t)about.st_size;
+		data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	}
+	error = errno;
+	if (fd >= 0)
+		close(fd);
 	if (data == MAP_FAILED)
-		return -errno;
+		return -error;
 	for (size_t at = 0; at + FATBIN_HEADER_BYTES <= bytes; at += 8) {
 		size = memcmp(data + at, &magic, sizeof(magic)) ? 0 : fatbin_size(data + at);
 		if (!size || size > bytes - at)

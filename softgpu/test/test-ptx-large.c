@@ -215,6 +215,9 @@ static void many_calls(void **state)
 	free(text);
 }
 
+/* As many as are taken. */
+#define MOST_LOOPS 400u
+
 /* Loops in loops: the outermost one runs three times, the others once. */
 static char *nested(unsigned depth)
 {
@@ -243,17 +246,17 @@ static void nested_loops(void **state)
 	const struct ptx_binary *binary;
 	struct ptx_error error = {0};
 	struct ptx_module *m;
-	char *text = nested(300);
+	char *text = nested(MOST_LOOPS);
 
 	(void)state;
 	m = load_binary(text, 32);
 	launch_binary(m, 32);
 	for (unsigned lane = 0; lane < THREADS; lane++)
-		assert_int_equal(out32[lane], lane + 300 * (1 + 2 + 3));
+		assert_int_equal(out32[lane], lane + MOST_LOOPS * (1 + 2 + 3));
 	ptx_module_destroy(m);
 	free(text);
 
-	text = nested(1200);
+	text = nested(MOST_LOOPS + 2);
 	assert_int_equal(ptx_module_create(text, strlen(text), &m, &error), PTX_OK);
 	free(text);
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &binary, &error), PTX_NOT_SUPPORTED);

@@ -8,7 +8,11 @@
 #define THREADS 32
 #define MAX_BYTES (4 << 20)
 
-enum { LAYERED = 1, SURFACE = 2, CUBE = 4 };
+/* NORMALIZED: coordinates, which wrap around. LINEAR: memory, which has only fetches by integers. */
+enum { LAYERED = 1, SURFACE = 2, CUBE = 4, OF_ARRAY = 7, NORMALIZED = 8, LINEAR = 16 };
+
+/* Among the kernels of a one-dimensional texture. */
+enum { FIRST_BY_INTEGERS = 3, LAST_BY_INTEGERS = 4 };
 
 /* The kernels' names begin with that of the object. */
 static const struct object {
@@ -18,7 +22,11 @@ static const struct object {
 } objects[] = {
 	{"k1d", CU_AD_FORMAT_FLOAT, 4, 16, 0, 0, 0},
 	{"k2d", CU_AD_FORMAT_FLOAT, 4, 16, 8, 0, 0},
+	{"k2d", CU_AD_FORMAT_UNSIGNED_INT8, 4, 16, 8, 0, NORMALIZED},
+	{"k1d", CU_AD_FORMAT_FLOAT, 4, 16, 0, 0, LINEAR},
+	{"k1d", CU_AD_FORMAT_HALF, 2, 16, 0, 0, NORMALIZED},
 	{"k3d", CU_AD_FORMAT_FLOAT, 4, 16, 8, 4, 0},
+	{"k3d", CU_AD_FORMAT_UNSIGNED_INT16, 2, 16, 8, 4, NORMALIZED},
 	{"ka1d", CU_AD_FORMAT_FLOAT, 4, 16, 0, 4, LAYERED},
 	{"ka2d", CU_AD_FORMAT_FLOAT, 4, 16, 8, 4, LAYERED},
 	{"kcube", CU_AD_FORMAT_FLOAT, 4, 8, 8, 6, CUBE},
@@ -45,18 +53,28 @@ static CUmodule load(const char *path)
 	return module;
 }
 
+static unsigned int texel_bytes(const struct object *o)
+{
+	unsigned int bytes = o->format == CU_AD_FORMAT_UNSIGNED_INT8                                      ? 1
+			     : o->format == CU_AD_FORMAT_UNSIGNED_INT16 || o->format == CU_AD_FORMAT_HALF ? 2
+													  : 4;
+
+	return bytes * o->channels;
+}
+
 /* Numbers, of which neighbours differ. */
-static void fill(const struct object *o, CUarray array)
+static void fill(const struct object *o, CUarray array, CUdeviceptr memory)
 {
 	static uint32_t words[32 * 8 * 8 * 4];
+	size_t height = o->height ? o->height : 1, row = (size_t)o->width * texel_bytes(o);
 	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
 			      .srcHost = words,
 			      .dstMemoryType = CU_MEMORYTYPE_ARRAY,
 			      .dstArray = array,
-			      .srcPitch = o->width * o->channels * 4ul,
-			      .srcHeight = o->height ? o->height : 1,
-			      .WidthInBytes = o->width * o->channels * 4ul,
-			      .Height = o->height ? o->height : 1,
+			      .srcPitch = row,
+			      .srcHeight = height,
+			      .WidthInBytes = row,
+			      .Height = height,
 			      .Depth = o->depth ? o->depth : 1};
 
 	for (unsigned int n = 0; n < sizeof(words) / sizeof(words[0]); n++) {
@@ -65,11 +83,16 @@ static void fill(const struct object *o, CUarray array)
 		words[n] = n * 2654435761u;
 		if (o->format == CU_AD_FORMAT_FLOAT)
 			memcpy(&words[n], &number, 4);
+		else if (o->format == CU_AD_FORMAT_HALF) /* finite */
+			words[n] &= 0xbbffbbff;
 	}
-	OK(cuMemcpy3D_v2(&copy));
+	if (array)
+		OK(cuMemcpy3D_v2(&copy));
+	else
+		OK(cuMemcpyHtoD_v2(memory, words, row));
 }
 
-static unsigned long long object_of(const struct object *o, CUarray array)
+static unsigned long long object_of(const struct object *o, CUarray array, CUdeviceptr memory)
 {
 	CUDA_RESOURCE_DESC r = {.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array};
 	/* Only the first coordinate has a border of another value. */
@@ -79,6 +102,17 @@ static unsigned long long object_of(const struct object *o, CUarray array)
 		.borderColor = {1, 2, 3, 4}};
 	unsigned long long object;
 
+	if (o->flags & NORMALIZED) {
+		memset(t.addressMode, 0, sizeof(t.addressMode));
+		t.flags = CU_TRSF_NORMALIZED_COORDINATES;
+	}
+	if (o->flags & LINEAR) {
+		r.resType = CU_RESOURCE_TYPE_LINEAR;
+		r.res.linear.devPtr = memory;
+		r.res.linear.format = o->format;
+		r.res.linear.numChannels = o->channels;
+		r.res.linear.sizeInBytes = (size_t)o->width * texel_bytes(o);
+	}
 	if (o->flags & SURFACE)
 		OK(cuSurfObjectCreate(&object, &r));
 	else
@@ -133,20 +167,28 @@ static unsigned int check_object(const struct object *o, CUmodule text, CUmodule
 				     .Depth = o->depth,
 				     .Format = o->format,
 				     .NumChannels = o->channels,
-				     .Flags = o->flags};
+				     .Flags = o->flags & OF_ARRAY};
 	unsigned int expected[THREADS * 4], found[THREADS * 4], count = 0;
 	unsigned long long object;
-	CUarray array;
+	CUdeviceptr memory = 0;
+	CUarray array = NULL;
 	char name[32];
 
-	OK(cuArray3DCreate_v2(&array, &d));
-	object = object_of(o, array);
+	if (o->flags & LINEAR)
+		OK(cuMemAlloc_v2(&memory, (size_t)o->width * texel_bytes(o)));
+	else
+		OK(cuArray3DCreate_v2(&array, &d));
+	object = object_of(o, array, memory);
 	for (unsigned int n = 0;; n++) {
+		if (o->flags & LINEAR && n / 2 < FIRST_BY_INTEGERS)
+			continue;
+		if (o->flags & LINEAR && n / 2 > LAST_BY_INTEGERS)
+			break;
 		snprintf(name, sizeof(name), "%s_%u%s", o->name, n / 2, n % 2 ? "_m" : "");
-		fill(o, array);
+		fill(o, array, memory);
 		if (!run(text, name, object, expected))
 			break;
-		fill(o, array);
+		fill(o, array, memory);
 		CHECK(run(code, name, object, found));
 		compare(name, expected, found);
 		count++;
@@ -156,7 +198,10 @@ static unsigned int check_object(const struct object *o, CUmodule text, CUmodule
 		OK(cuSurfObjectDestroy(object));
 	else
 		OK(cuTexObjectDestroy(object));
-	OK(cuArrayDestroy(array));
+	if (array)
+		OK(cuArrayDestroy(array));
+	else
+		OK(cuMemFree_v2(memory));
 	return count;
 }
 

@@ -3,7 +3,7 @@
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
  * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
- * sass-branch.ptx, apart, of sass-apart.ptx, or meet, of sass-meet.ptx.
+ * sass-branch.ptx, diverged, of sass-diverged.ptx, or reconverge, of sass-reconverge.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,21 +146,21 @@ static void run_calls(CUmodule module)
 }
 
 /* Lanes of a warp shuffle together from two loops. */
-static void run_apart(CUmodule module)
+static void run_diverged(CUmodule module)
 {
 	unsigned int rows = 3, results[THREADS / 32 * 3];
 	CUdeviceptr p;
 	void *params[] = {&p, &rows};
 
 	OK(cuMemAlloc_v2(&p, sizeof(results)));
-	OK(cuLaunchKernel(kernel(module, "apart"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuLaunchKernel(kernel(module, "diverged"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
 	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
 	for (unsigned int i = 0; i < THREADS / 32 * rows; i++)
 		CHECK(results[i] == 496 + i / rows * 32 * 32 + i % rows * 32);
 	OK(cuMemFree_v2(p));
 }
 
-/* The functions of sass-meet.ptx. */
+/* The functions of sass-reconverge.ptx. */
 static unsigned int first(unsigned int x)
 {
 	unsigned int rounds = x & 7;
@@ -184,14 +184,14 @@ static unsigned int second(unsigned int x)
 }
 
 /* In each round half of a warp's lanes call a function before all lanes shuffle, twice. */
-static void run_meet(CUmodule module)
+static void run_reconverge(CUmodule module)
 {
 	unsigned int results[THREADS], x[THREADS], before[THREADS];
 	CUdeviceptr p;
 	void *params[] = {&p};
 
 	OK(cuMemAlloc_v2(&p, sizeof(results)));
-	OK(cuLaunchKernel(kernel(module, "meet"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuLaunchKernel(kernel(module, "reconverge"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
 	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
 	for (unsigned int i = 0; i < THREADS; i++)
 		x[i] = i;
@@ -205,6 +205,24 @@ static void run_meet(CUmodule module)
 	}
 	for (unsigned int i = 0; i < THREADS; i++)
 		CHECK(results[i] == x[i]);
+	OK(cuMemFree_v2(p));
+}
+
+/* Two warps wait for each other at barriers whose numbers, and numbers of threads, are in registers. */
+static void run_waits(CUmodule module)
+{
+	unsigned int numbers[2] = {THREADS, 5}, results[THREADS];
+	CUdeviceptr p, n;
+	void *params[] = {&p, &n};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuMemAlloc_v2(&n, sizeof(numbers)));
+	OK(cuMemcpyHtoD_v2(n, numbers, sizeof(numbers)));
+	OK(cuLaunchKernel(kernel(module, "waits"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == (i ^ 1) * 3 + 1 + (i < 32 ? 0 : (i ^ 33) * 3 + 1));
+	OK(cuMemFree_v2(n));
 	OK(cuMemFree_v2(p));
 }
 
@@ -348,10 +366,11 @@ int main(int argc, char **argv)
 			check_variables(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
-		} else if (!strcmp(argv[1], "apart")) {
-			run_apart(module);
-		} else if (!strcmp(argv[1], "meet")) {
-			run_meet(module);
+		} else if (!strcmp(argv[1], "diverged")) {
+			run_diverged(module);
+		} else if (!strcmp(argv[1], "reconverge")) {
+			run_reconverge(module);
+			run_waits(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {

@@ -217,12 +217,15 @@ static bool lift_region(struct lift *l, uint32_t first)
 	return good;
 }
 
+/* A function that only does a common operation is short. */
+#define COMMON_INSTRUCTIONS 64
+
 /* Whether the function that begins there does a common operation, up to its first return or jump. */
 static bool is_common(const struct lift *l, uint32_t first)
 {
 	struct sass_instr i;
 
-	for (uint32_t n = first; n < count_of(l) && decode_at(l, n, &i); n++) {
+	for (uint32_t n = first; n < count_of(l) && n - first < COMMON_INSTRUCTIONS && decode_at(l, n, &i); n++) {
 		if (i.form->function == SASS_LIFT_SHFL || i.form->function == SASS_LIFT_VOTE ||
 		    i.form->function == SASS_LIFT_MATCH || i.form->function == SASS_LIFT_REDUX)
 			return true;
@@ -234,20 +237,21 @@ static bool is_common(const struct lift *l, uint32_t first)
 
 /*
  * Whether lanes may do a common operation from both sides of a branch. The compiler then calls a function for it, in
- * which they meet, wherever they are not together. BRA.CONV around such a call is the sign: no lane that comes there
- * needs the result, so the call is made for lanes that come from elsewhere.
+ * which the lanes meet, wherever they are not together. BRA.CONV around such a call is the sign: no lane that comes
+ * there needs the result, so the call is made for lanes that come from elsewhere.
  */
-static bool meets_apart(struct lift *l)
+static bool has_diverged_operations(struct lift *l)
 {
-	struct sass_instr i, call;
-	uint32_t end, callee;
+	uint32_t target, furthest = 0; /* the end of what BRA.CONV so far jump over */
+	struct sass_instr i;
 
 	for (uint32_t n = 0; n < count_of(l); n++) {
-		if (!decode_at(l, n, &i) || !is_converged_jump(&i) || !target_of(l, &i, &end))
+		if (!decode_at(l, n, &i))
 			continue;
-		for (uint32_t k = n + 1; k < end / SASS_BYTES && decode_at(l, k, &call); k++)
-			if (callee_of(l, &call, &callee) && is_common(l, callee / SASS_BYTES))
-				return true;
+		if (n < furthest && callee_of(l, &i, &target) && is_common(l, target / SASS_BYTES))
+			return true;
+		if (is_converged_jump(&i) && target_of(l, &i, &target) && target / SASS_BYTES > furthest)
+			furthest = target / SASS_BYTES;
 	}
 	return false;
 }
@@ -256,8 +260,8 @@ bool lift_body(struct lift *l)
 {
 	uint64_t total = 0;
 
-	l->meets_apart = meets_apart(l);
-	l->compares_returns = l->meets_apart || !plan(l, 0, &total);
+	l->diverged_operations = has_diverged_operations(l);
+	l->compares_returns = l->diverged_operations || !plan(l, 0, &total);
 	l->depth = 0;
 	if (l->no_memory)
 		return false;

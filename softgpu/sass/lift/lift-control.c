@@ -93,11 +93,11 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 	if (i->field[SASS_F_MODE] == BRA_DIVERGED) {
 		if (l->guard[0])
 			jump_if(l, compute_predicate(l, "not.pred", "%s", guard_value(l).text), target);
-		if (l->meets_apart)
+		if (l->diverged_operations)
 			jump_by_members(l, i, target);
 		return true;
 	}
-	if (i->field[SASS_F_MODE] == BRA_CONVERGED && l->meets_apart) {
+	if (i->field[SASS_F_MODE] == BRA_CONVERGED && l->diverged_operations) {
 		jump_by_members(l, i, target);
 		return true;
 	}

@@ -14,7 +14,6 @@
 struct operands {
 	struct value coordinate[4], other[4];
 	unsigned int coordinates, others;
-	unsigned int next; /* of `other` that is to be taken */
 };
 
 static struct value register_at(struct lift *l, const struct sass_operand *o, unsigned int n)
@@ -154,6 +153,7 @@ bool lift_tld(struct lift *l, const struct sass_instr *i)
 
 bool lift_tld4(struct lift *l, const struct sass_instr *i)
 {
+	static const char components[] = "rgba";
 	const struct geometry *g = &geometries[i->field[SASS_F_DIM]];
 	struct operands o;
 	char name[32];
@@ -161,7 +161,7 @@ bool lift_tld4(struct lift *l, const struct sass_instr *i)
 	if (!g->name || g->coordinates - g->layered < 2)
 		return refuse(l, " of geometry %u", (unsigned int)i->field[SASS_F_DIM]);
 	o = read_operands(l, i, g->coordinates, !has_common_handle(i));
-	snprintf(name, sizeof(name), "tld4.%c.%s", "rgba"[i->field[SASS_F_COMPONENT]], g -> name);
+	snprintf(name, sizeof(name), "tld4.%c.%s", components[i->field[SASS_F_COMPONENT]], g->name);
 	fetch(l, i, name, "f32", handle_of(l, i, o.other[0]), o.coordinate, g->coordinates, "");
 	return true;
 }
@@ -231,7 +231,8 @@ static bool place_of(struct lift *l, const struct sass_instr *i, char *geometry,
 	char text[128];
 
 	if (!g->name || !outside)
-		return refuse(l, " of geometry %u", (unsigned int)i->field[SASS_F_DIM]);
+		return refuse(l, " of geometry %u with bounds %u", (unsigned int)i->field[SASS_F_DIM],
+			      (unsigned int)i->field[SASS_F_BOUNDS]);
 	handle = i->c.kind ? wide(l, register_at(l, &i->c, 0)) : common_handle(l, i);
 	for (unsigned int n = 0; n < g->coordinates; n++)
 		coordinate[(n + g->layered) % g->coordinates] = register_at(l, &i->a, n);

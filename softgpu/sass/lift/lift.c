@@ -296,8 +296,8 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	sass_entry_add_head(out, f);
 	sass_text_put(out, "{\n");
 	/* Where returns are compared the graph has ways back to calls that a lane has not made. */
-	if (l->meets_apart || l->compares_returns)
-		sass_text_put(out, ".pragma \"vcuda_apart\";\n");
+	if (l->compares_returns)
+		sass_text_put(out, ".pragma \"vcuda_reconverge\";\n");
 	if (l->uses_shared && shared_bytes(l))
 		sass_text_add(out, "\t.shared .align 16 .b8 $vcuda_shared_%u[%u];\n", f->section, shared_bytes(l));
 	declare_registers(l, out);

@@ -92,7 +92,7 @@ struct lift {
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places */
-	bool meets_apart;       /* lanes do a common operation from several places, in a function that all of these call */
+	bool diverged_operations; /* lanes do a common operation from both sides of a branch, in a function that both call */
 	/* The calls whose functions are being lifted. The last entry has the number of the function's instance. */
 	unsigned int instances, depth;
 	struct {
