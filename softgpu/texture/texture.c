@@ -11,6 +11,7 @@
 
 #define ADDRESS_ALIGNMENT 512
 #define PITCH_ALIGNMENT 32
+#define FEWEST_SLOTS 64
 #define MAX_TEXTURES ((1u << PTX_HANDLE_INDEX) - 2)
 
 /* The object's handle and the kernels' view of it come first; kernels hold references. */
@@ -284,12 +285,18 @@ static void clamp_faces(struct texture *t)
 		t->ptx.address[0] = t->ptx.address[1] = PTX_CLAMP;
 }
 
+/* Slots are used in turn, so that the handle of an object that is gone comes back late. */
 static bool find_slot(size_t *slot)
 {
-	for (*slot = 0; *slot < slot_count && slots[*slot]; ++*slot)
-		;
+	static size_t next;
+	size_t tries = 0;
+
+	while (tries < slot_count && slots[(next + tries) % slot_count])
+		tries++;
+	*slot = tries == slot_count || slot_count < FEWEST_SLOTS ? slot_count : (next + tries) % slot_count;
+	next = *slot + 1;
 	if (*slot == slot_room) {
-		size_t room = slot_room ? slot_room * 2 : 64;
+		size_t room = slot_room ? slot_room * 2 : FEWEST_SLOTS;
 		struct texture **bigger = room <= MAX_TEXTURES * 2ull ? realloc(slots, room * sizeof(*slots)) : NULL;
 
 		if (!bigger)
