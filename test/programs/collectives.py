@@ -22,7 +22,7 @@ import time
 import numpy as np
 
 FLOAT, SUM, MAX = 7, 0, 2
-OPERATIONS = ("all-reduce", "all-reduce-max", "broadcast", "all-gather", "reduce-scatter")
+OPERATIONS = ("all-reduce", "broadcast", "all-gather", "reduce-scatter", "all-reduce-max")
 
 
 class Id(ctypes.Structure):
@@ -78,25 +78,27 @@ class Rank:
         check(nccl.ncclAllReduce(self.send, self.receive, ctypes.c_size_t(n), FLOAT, MAX if largest else SUM, *end), operation)
         return np.maximum.reduce(self.data) if largest else sum(self.data)
 
-    def run(self, operation, wrong):
+    def run(self, operation, right):
         check(runtime.cudaSetDevice(self.rank), "cudaSetDevice")
+        check(runtime.cudaMemset(self.receive, 0xff, ctypes.c_size_t(self.count * 4 * self.size)), "cudaMemset")
         expected = self.start(operation)
         check(runtime.cudaStreamSynchronize(self.stream), operation)
         got = np.zeros(len(expected), np.float32)
         check(runtime.cudaMemcpy(pointer(got), self.receive, ctypes.c_size_t(got.nbytes), 2), "cudaMemcpy")
-        if not (got == expected).all():
-            wrong.append(self.rank)
+        if (got == expected).all():
+            right.append(self.rank)
 
 
 def run_all(ranks, operations):
     failed = False
     for operation in operations:
-        start, wrong = time.monotonic(), []
-        threads = [threading.Thread(target=rank.run, args=(operation, wrong)) for rank in ranks]
+        start, right = time.monotonic(), []
+        threads = [threading.Thread(target=rank.run, args=(operation, right)) for rank in ranks]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        wrong = [rank.rank for rank in ranks if rank.rank not in right]
         print(f"{operation}: {f'wrong on {wrong}' if wrong else True}", flush=True)
         print(f"  {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
         failed |= bool(wrong)
@@ -124,6 +126,11 @@ def run_processes(options):
     check(nccl.ncclGetUniqueId(ctypes.byref(number)), "ncclGetUniqueId")
     children = [subprocess.Popen([sys.executable] + sys.argv + ["--rank", str(n), "--id", bytes(number).hex()])
                 for n in range(options.devices)]
+    # A rank waits for ever for one that has ended.
+    while not any(child.poll() for child in children) and None in (child.poll() for child in children):
+        time.sleep(0.1)
+    for child in children:
+        child.kill()
     return max(abs(child.wait()) for child in children)
 
 
@@ -136,6 +143,9 @@ def main():
     parser.add_argument("--id")
     parser.add_argument("operations", nargs="*", default=OPERATIONS)
     options = parser.parse_args()
+    unknown = set(options.operations) - set(OPERATIONS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if options.rank is not None:
         return run_process(options)
     return run_processes(options) if options.processes else run_threads(options)
