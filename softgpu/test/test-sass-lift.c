@@ -344,6 +344,52 @@ static void device_runtime(void **state)
 	      ".entry k(");
 }
 
+/* ---- time ---- */
+
+#define MANY 60000u
+
+/* An instruction with a target: the opcode, with `low` and `high` bits, at the nth place. */
+static void add_jump(uint64_t *text, unsigned int n, unsigned int to, uint64_t low, uint64_t high)
+{
+	int64_t words = ((int64_t)to - n - 1) * 4;
+
+	text[2 * n] = low | NO_GUARD | (uint64_t)words << 34;
+	text[2 * n + 1] = high | UINT64_C(7) << 23 | ((uint64_t)words >> 30 & 0x3ffff);
+}
+
+/*
+ * BRA.CONV over all that follows, calls of what is behind them, and additions there: what jumps over a call, and what
+ * the call leads to, is found without a search for each of them.
+ */
+static void many_calls(void **state)
+{
+	size_t bytes = sizeof(struct sass_sample) + 16ul * (MANY + 2), length;
+	struct sass_sample *s = calloc(1, bytes);
+	uint64_t *code = (uint64_t *)(s + 1);
+	char error[300], *text = NULL;
+
+	(void)state;
+	assert_non_null(s);
+	*s = sass_sample();
+	for (unsigned int n = 0; n < MANY; n++) {
+		if (n < MANY / 3) {
+			add_jump(code, n, MANY, 0x947 | UINT64_C(3) << 32, UINT64_C(1) << 27);
+		} else if (n < MANY / 3 * 2) {
+			add_jump(code, n, MANY / 3 * 2, 0x944, 0);
+		} else { /* FADD R4, R4, R4 */
+			code[2 * n] = 0x0000000404047221;
+			code[2 * n + 1] = 0;
+		}
+	}
+	memcpy(code + 2ul * MANY, s->text, 32);
+	s->sections[SAMPLE_TEXT].sh_offset = sizeof(*s);
+	s->sections[SAMPLE_TEXT].sh_size = 16ul * (MANY + 2);
+	s->symbols[SAMPLE_KERNEL].st_size = 16ul * (MANY + 2);
+	vcuda_sass_to_ptx(s, bytes, NULL, &text, &length, error, sizeof(error));
+	free(text);
+	free(s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -359,6 +405,7 @@ int main(void)
 		cmocka_unit_test(environment),
 		cmocka_unit_test(parameters),
 		cmocka_unit_test(device_runtime),
+		cmocka_unit_test(many_calls),
 		cmocka_unit_test(products),
 	};
 
