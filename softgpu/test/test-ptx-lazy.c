@@ -419,8 +419,8 @@ static void names_and_places(void **state)
 	/* a label, and a variable of that name that comes later */
 	run_text(PTX_HEAD KERNEL("test", "mov.u32 %r2, 6;\nbra later;\nmov.u32 %r2, 7;\nlater:\n")
 		 ".global .u32 later = 9;\n", true, 6);
-	/* an unknown instruction may hold anything but a ; */
-	run_text(PTX_HEAD KERNEL("other", "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2}}, {{;\n") KERNEL("test", "mov.u32 %r2, 8;\n"), true, 8);
+	/* an instruction that is not implemented may hold anything but a ; */
+	run_text(PTX_HEAD KERNEL("other", "tex.2dms.v4.f32.s32 {%r1, %r2}}, {{;\n") KERNEL("test", "mov.u32 %r2, 8;\n"), true, 8);
 	/* shared variables of one name in several kernels, and a function's */
 	run_text(PTX_HEAD FUNCTION("f", ".shared .u32 word;\nst.shared.u32 [word], 11;\nbar.sync 0;\n"
 					"ld.shared.u32 %r2, [word];\n")
