@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An id: generation << 32 | kind << 24 | index + 1. Never small, so it is never one of CUDA's special stream values.
+ * An id: generation << 32 | kind << 24 | (index + 1) * ALIGNMENT. Never small, so it is never one of CUDA's special
+ * stream values. Aligned as NVIDIA's are, which are pointers: PyTorch takes an odd stream for one of its own numbers.
  *
  * An entry's state holds the upper 40 bits of its id, two flags and the number of uses in one word: a use is taken and
  * given back with one compare-and-swap. A use of an object that is being destroyed is given back under the lock, so
@@ -14,6 +15,7 @@
 #include <time.h>
 
 #define INDEX_BITS 24
+#define ALIGNMENT 4u
 #define MAX_HANDLES (1u << 21)
 #define CHUNK_ENTRIES 1024u
 #define KINDS 32 /* the number of bits in the set of kinds that a call accepts */
@@ -81,7 +83,9 @@ static struct entry *entry_at(struct worker_handles *h, uint32_t index)
 
 static uint32_t index_of(uint64_t id)
 {
-	return (uint32_t)(id & ((1u << INDEX_BITS) - 1)) - 1;
+	uint32_t place = (uint32_t)(id & ((1u << INDEX_BITS) - 1));
+
+	return place % ALIGNMENT ? UINT32_MAX : place / ALIGNMENT - 1;
 }
 
 static bool is_of(uint64_t state, uint64_t id)
@@ -119,7 +123,7 @@ static bool is_accepted(uint64_t state, uint64_t id, uint32_t kinds)
 
 static uint64_t entry_id(const struct entry *e, uint32_t index)
 {
-	return (atomic_load(&e->state) & ~((1ull << INDEX_BITS) - 1)) | (index + 1);
+	return (atomic_load(&e->state) & ~((1ull << INDEX_BITS) - 1)) | (uint64_t)(index + 1) * ALIGNMENT;
 }
 
 static void make_free(struct worker_handles *h, struct entry *e, uint32_t index)
