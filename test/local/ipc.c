@@ -132,6 +132,16 @@ static void export(int child)
 	say(child);
 }
 
+/* NCCL asks, and exports memory without a handle of this kind as that of cuMemCreate(). */
+static bool has_handle(CUdeviceptr p)
+{
+	unsigned int capable = 2;
+
+	OK(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, p));
+	CHECK(capable < 2);
+	return capable;
+}
+
 /* ---- pools, on devices that have such ---- */
 
 static int shares_pools(void)
@@ -293,6 +303,7 @@ static void child(int parent)
 	GIVES(cuIpcCloseMemHandle(other), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
 	/* a process does not export memory that it has imported */
+	CHECK(!has_handle(p));
 	GIVES(cuIpcGetMemHandle(&invented, p), CUDA_ERROR_INVALID_VALUE);
 	expect(p, 1);
 	/* the parent's work comes first: it waits until told, with its event recorded behind */
@@ -342,6 +353,7 @@ static void parent(int other)
 	start();
 	OK(cuMemAlloc_v2(&p, BYTES));
 	OK(cuMemsetD32Async(p, 1, BYTES / 4, NULL));
+	CHECK(has_handle(p + 4));
 	OK(cuIpcGetMemHandle(&m.memory, p + 4));
 	GIVES(cuIpcGetMemHandle(&none, 4096), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuIpcOpenMemHandle_v2(&own, m.memory, 1), CUDA_ERROR_INVALID_CONTEXT);
