@@ -242,32 +242,44 @@ static bool place_of(struct lift *l, const struct sass_instr *i, char *geometry,
 	return true;
 }
 
-/* Registers of an access, by the field `type`: U8, S8, U16, S16, 32, 64, 128. */
-static const struct {
-	const char *name;
+static const struct access {
+	const char *name; /* NULL: there is none */
 	unsigned int registers;
-} accesses[] = {{"b8", 1}, {NULL, 0}, {"b16", 1}, {NULL, 0}, {"b32", 1}, {"v2.b32", 2}, {"v4.b32", 4}, {NULL, 0}};
+	const char *widen; /* PTX that makes 32 bits of a register of 16; NULL: the registers have 32 */
+} accesses[] = {
+	{"b8", 1, "cvt.u32.u8"}, {NULL, 0, NULL},     {"b16", 1, "cvt.u32.u16"}, {NULL, 0, NULL},
+	{"b32", 1, NULL},        {"v2.b32", 2, NULL}, {"v4.b32", 4, NULL},       {NULL, 0, NULL},
+};
+
+/* By the field `type`: U8, S8, U16, S16, 32, 64, 128; the rest as place_of() does. NULL: refused. */
+static const struct access *access_of(struct lift *l, const struct sass_instr *i, char *geometry, size_t geometry_room,
+				      char *place, size_t room)
+{
+	const struct access *a = &accesses[i->field[SASS_F_TYPE]];
+
+	if (!a->name) {
+		refuse(l, " of type %u", (unsigned int)i->field[SASS_F_TYPE]);
+		return NULL;
+	}
+	return place_of(l, i, geometry, geometry_room, place, room) ? a : NULL;
+}
 
 bool lift_suld(struct lift *l, const struct sass_instr *i)
 {
-	unsigned int count = accesses[i->field[SASS_F_TYPE]].registers;
-	const char *type = accesses[i->field[SASS_F_TYPE]].name;
 	char geometry[8], place[200], results[128];
+	const struct access *a = access_of(l, i, geometry, sizeof(geometry), place, sizeof(place));
 	struct value texel[4];
 
-	if (!type)
-		return refuse(l, " of type %u", (unsigned int)i->field[SASS_F_TYPE]);
-	if (!place_of(l, i, geometry, sizeof(geometry), place, sizeof(place)))
+	if (!a)
 		return false;
-	for (unsigned int n = 0; n < count; n++)
-		texel[n] = temporary(l, i->field[SASS_F_TYPE] < 4 ? TEMPORARY_16 : TEMPORARY_32);
-	vector(texel, count, results, sizeof(results));
-	emit_guarded(l, "suld.b.%s.%s.%s %s, %s", geometry, type, bounds[i->field[SASS_F_BOUNDS]],
-		     count == 1 ? texel[0].text : results, place);
-	for (unsigned int n = 0; n < count; n++) {
-		if (i->field[SASS_F_TYPE] < 4)
-			texel[n] =
-				compute32(l, i->field[SASS_F_TYPE] ? "cvt.u32.u16" : "cvt.u32.u8", "%s", texel[n].text);
+	for (unsigned int n = 0; n < a->registers; n++)
+		texel[n] = temporary(l, a->widen ? TEMPORARY_16 : TEMPORARY_32);
+	vector(texel, a->registers, results, sizeof(results));
+	emit_guarded(l, "suld.b.%s.%s.%s %s, %s", geometry, a->name, bounds[i->field[SASS_F_BOUNDS]],
+		     a->registers == 1 ? texel[0].text : results, place);
+	for (unsigned int n = 0; n < a->registers; n++) {
+		if (a->widen)
+			texel[n] = compute32(l, a->widen, "%s", texel[n].text);
 		write_32(l, i->d == SASS_RZ ? SASS_RZ : i->d + n, texel[n]);
 	}
 	return true;
@@ -275,27 +287,24 @@ bool lift_suld(struct lift *l, const struct sass_instr *i)
 
 bool lift_sust(struct lift *l, const struct sass_instr *i)
 {
-	unsigned int count = accesses[i->field[SASS_F_TYPE]].registers;
-	const char *type = accesses[i->field[SASS_F_TYPE]].name;
 	char geometry[8], place[200], sources[128];
+	const struct access *a = access_of(l, i, geometry, sizeof(geometry), place, sizeof(place));
 	struct value texel[4];
 
-	if (!type)
-		return refuse(l, " of type %u", (unsigned int)i->field[SASS_F_TYPE]);
-	if (!place_of(l, i, geometry, sizeof(geometry), place, sizeof(place)))
+	if (!a)
 		return false;
-	for (unsigned int n = 0; n < count; n++) {
+	for (unsigned int n = 0; n < a->registers; n++) {
 		texel[n] = register_at(l, &i->b, n);
-		if (i->field[SASS_F_TYPE] < 4) {
+		if (a->widen) {
 			struct value low = temporary(l, TEMPORARY_16);
 
 			emit(l, "cvt.u16.u32 %s, %s", low.text, texel[n].text);
 			texel[n] = low;
 		}
 	}
-	vector(texel, count, sources, sizeof(sources));
-	emit_guarded(l, "sust.b.%s.%s.%s %s, %s", geometry, type, bounds[i->field[SASS_F_BOUNDS]], place,
-		     count == 1 ? texel[0].text : sources);
+	vector(texel, a->registers, sources, sizeof(sources));
+	emit_guarded(l, "sust.b.%s.%s.%s %s, %s", geometry, a->name, bounds[i->field[SASS_F_BOUNDS]], place,
+		     a->registers == 1 ? texel[0].text : sources);
 	return true;
 }
 
