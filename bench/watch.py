@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processor time and memory of running processes, from /proc."""
+"""Processor time and memory of running processes."""
 
 import ctypes
 import os
