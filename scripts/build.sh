@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh DIR MIB TARGET... [-- MESON_OPTION...]: configures DIR where that is not done yet, and builds the targets in it.
+# build.sh DIR MIB TARGET... [-- MESON_OPTION...]: configures DIR where that is not done yet, again where Debian's packages have changed since,
+# and builds the targets in it.
 # MIB: disk space of DIR when all targets are built. Says so when a disk is full.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
@@ -38,7 +39,15 @@ missing=$((size - $(used_mib "$dir")))
 if [ "$missing" -gt 0 ] && [ "$(free_mib "$dir")" -lt "$missing" ]; then
 	die "the disk that holds '$dir' has $(free_mib "$dir") MiB free, and the build needs up to $missing MiB more there. $advice"
 fi
-if { [ -f "$dir/build.ninja" ] || meson setup "$dir" "$@"; } && ninja -C "$dir" "${targets[@]}"; then
+configure() {
+	if [ ! -f "$dir/build.ninja" ]; then
+		meson setup "$dir" "$@"
+	elif [ /var/lib/dpkg/status -nt "$dir/build.ninja" ]; then
+		meson setup --reconfigure "$dir"
+	fi
+}
+
+if configure "$@" && ninja -C "$dir" "${targets[@]}"; then
 	exit 0
 fi
 for place in "$dir" "${TMPDIR:-/tmp}"; do
