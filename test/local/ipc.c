@@ -142,6 +142,27 @@ static bool has_handle(CUdeviceptr p)
 	return capable;
 }
 
+/* As an H200 answers for each kind of memory. */
+static void ask_handles(void)
+{
+	CUdeviceptr managed, ordered, rows;
+	size_t pitch;
+	void *host;
+
+	OK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemHostAlloc(&host, BYTES, 0));
+	OK(cuMemAllocAsync(&ordered, BYTES, NULL));
+	OK(cuMemAllocPitch_v2(&rows, &pitch, 1000, 10, 4));
+	CHECK(!has_handle(managed));
+	CHECK(!has_handle((CUdeviceptr)host));
+	CHECK(!has_handle(ordered));
+	CHECK(has_handle(rows));
+	OK(cuMemFree_v2(managed));
+	OK(cuMemFreeHost(host));
+	OK(cuMemFreeAsync(ordered, NULL));
+	OK(cuMemFree_v2(rows));
+}
+
 /* ---- pools, on devices that have such ---- */
 
 static int shares_pools(void)
@@ -354,6 +375,7 @@ static void parent(int other)
 	OK(cuMemAlloc_v2(&p, BYTES));
 	OK(cuMemsetD32Async(p, 1, BYTES / 4, NULL));
 	CHECK(has_handle(p + 4));
+	ask_handles();
 	OK(cuIpcGetMemHandle(&m.memory, p + 4));
 	GIVES(cuIpcGetMemHandle(&none, 4096), CUDA_ERROR_INVALID_VALUE);
 	GIVES(cuIpcOpenMemHandle_v2(&own, m.memory, 1), CUDA_ERROR_INVALID_CONTEXT);

@@ -20,6 +20,7 @@ static CUresult record(const struct call_options *how, CUdeviceptr address, size
 		.kind = LIBCUDA_RANGE_DEVICE,
 		.context = libcuda_request_context(how),
 		.owner = (uintptr_t)pool,
+		.stream_ordered = true,
 		.pool_device = o ? o->device : libcuda_request_context(how)->device,
 	};
 

@@ -28,7 +28,7 @@ static uint64_t used, used_high, reserved, reserved_high;
 
 CUresult libcuda_graph_memory_new(struct libcuda_context *context, size_t bytes, struct libcuda_graph_memory **memory)
 {
-	struct libcuda_range r = {.bytes = bytes, .kind = LIBCUDA_RANGE_DEVICE, .context = context};
+	struct libcuda_range r = {.bytes = bytes, .kind = LIBCUDA_RANGE_DEVICE, .context = context, .stream_ordered = true};
 	struct libcuda_graph_memory *m = calloc(1, sizeof(*m));
 	const struct call_options how = libcuda_context_options(context);
 	CUresult result;

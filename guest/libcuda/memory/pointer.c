@@ -163,7 +163,7 @@ static uint64_t value_of(const struct place *p, CUpointer_attribute attribute)
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return 1;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		return r->kind == LIBCUDA_RANGE_DEVICE && !pool_of(r);
+		return r->kind == LIBCUDA_RANGE_DEVICE && !r->stream_ordered;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return access_flags(p);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:

@@ -99,6 +99,7 @@ VCUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *dptr, CUmemoryPool poo
 	if (!libcuda_range_add(&(struct libcuda_range){.start = start,
 						       .bytes = bytes,
 						       .kind = LIBCUDA_RANGE_DEVICE,
+						       .stream_ordered = true,
 						       .context = libcuda_context_current()})) {
 		vcuda_call_cuMemFree_v2(start);
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -54,6 +54,7 @@ struct libcuda_range {
 	CUdevice pool_device; /* the device of the pool, if POOLED */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID; set by add */
 	bool sync_memops;
+	bool stream_ordered; /* device memory of a pool, also of one that is not known, or of a graph */
 	struct libcuda_advice advice;
 };
 
