@@ -86,7 +86,7 @@ char *kernel_text(const struct case_file *file, const struct ptx_case *cases, un
 	FILE *out = open_memstream(&text, &size);
 	unsigned column = 0;
 
-	fprintf(out, ".version 8.3\n.target %s\n.address_size 64\n%s\n", file->target, file->module);
+	fprintf(out, ".version 8.5\n.target %s\n.address_size 64\n%s\n", file->target, file->module);
 	fprintf(out,
 		".visible .entry test(.param .u64 p_out, .param .u64 p_in, .param .u64 p_own)\n{\n"
 		"\t.reg .b32 %%word, %%tuple, %%x, %%y;\n\t.reg .b64 %%out, %%in, %%own, %%at;\n"

@@ -126,12 +126,14 @@ static bool to_8_bits(struct lift *l, const struct sass_instr *i, const char *re
 static bool from_8_bits(struct lift *l, const struct sass_instr *i, const char *relu)
 {
 	const char *type = i->field[SASS_F_FROM] == F2FP_E4M3 ? "e4m3x2" : "e5m2x2";
-	struct value v = lower_half(l, source_bits(l, &i->b)), pair = temporary(l, TEMPORARY_32);
+	struct value v = source_bits(l, &i->b), pair = temporary(l, TEMPORARY_32);
 
 	if (i->field[SASS_F_BF16] || i->field[SASS_F_WIDE] || i->field[SASS_F_E8] || i->field[SASS_F_MERGE] ||
 	    i->field[SASS_F_SAT])
 		return refuse(l, " of two types");
-	emit(l, "cvt.rn%s.f16x2.%s %s, %s", relu, type, pair.text, v.text);
+	if (i->field[SASS_F_HIGH])
+		v = compute32(l, "shr.u32", "%s, 16", in_register(l, v).text);
+	emit(l, "cvt.rn%s.f16x2.%s %s, %s", relu, type, pair.text, lower_half(l, v).text);
 	write_32(l, i->d, pair);
 	return true;
 }
@@ -177,6 +179,8 @@ bool lift_f2fp(struct lift *l, const struct sass_instr *i)
 
 	if (!round)
 		return refuse(l, " with a rounding");
+	if (i->field[SASS_F_HIGH] && i->field[SASS_F_PACK] != F2FP_UNPACK_B)
+		return refuse(l, " of an upper half");
 	if (i->field[SASS_F_WIDE])
 		return to_tf32(l, i, round, relu);
 	if (i->field[SASS_F_PACK] == F2FP_PACK_AB && !i->field[SASS_F_E8])
