@@ -11,10 +11,11 @@
  *   endless  kernels of 2^32 rounds, which take a minute or more
  *   later    the same, from the first SIGUSR2 on
  *   waits    the same as later, beside a stream that waits for a value for ever
+ *   hangs    sync, and from the first SIGUSR2 on endless
  *   copies   of 1 MiB to the device, eight at a time
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|later|waits|copies|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|waits|hangs|copies|graphs
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -197,6 +198,14 @@ static void work(const char *kind, uint32_t long_times)
 	batches++;
 }
 
+/* The kind of the work that comes next. */
+static const char *current(const char *kind)
+{
+	if (strcmp(kind, "hangs"))
+		return kind;
+	return begun ? "endless" : "sync";
+}
+
 static int by_time(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -227,14 +236,14 @@ int main(int argc, char **argv)
 	long_times = times_for(0.5);
 	make_graph(times_of("short", long_times));
 	if (!is_endless(argv[1]))
-		work(argv[1], long_times);
+		work(current(argv[1]), long_times);
 	puts("ready");
 	while (begins_later(argv[1]) && !begun)
 		usleep(1000);
 	if (!strcmp(argv[1], "waits"))
 		wait_for_ever();
 	while (!stop)
-		work(argv[1], long_times);
+		work(current(argv[1]), long_times);
 	print_times();
 	return 0;
 }

@@ -3,7 +3,9 @@
 
 usage: shares.py BUILD_DIRECTORY SECONDS [KIND[*PROGRAMS] KIND[*PROGRAMS] SHARE SHARE]...   a table; see share-load.c for the kinds
        shares.py BUILD_DIRECTORY SECONDS beside KIND COUNT APART LIMIT   what a VM has beside one whose COUNT programs begin kernels of KIND (later,
-                                                                        waits) that do not end, APART s after one another; LIMIT: its --max-kernel-time
+                                                                        waits, hangs) that do not end, APART s after one another; LIMIT: its
+                                                                        --max-kernel-time
+SHARES_OPTIONS="--OPTION ...": each vcudad takes these options as well.
 """
 
 import contextlib
@@ -36,6 +38,7 @@ class Tenant:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         self.kind = kind
         self.control = os.path.join(directory, "control")
+        options = [*options, *os.environ.get("SHARES_OPTIONS", "").split()]
         self.daemon, self.env = stack.enter_context(daemon("--share", str(share), "--arbiter", arbiter, "--control", self.control, *options))
         self.programs = [self.start(kind) for _ in range(programs)]
         stack.callback(self.finish)
@@ -230,6 +233,31 @@ def all_end(tenant, count):
     return time.monotonic() - begin
 
 
+def ends_of(programs):
+    """When each of them ends, in order."""
+    times = []
+    while len(times) < len(programs):
+        wait_until(lambda: sum(p.poll() is not None for p in programs) > len(times), "no program ends")
+        times += [time.monotonic()] * (sum(p.poll() is not None for p in programs) - len(times))
+    return times
+
+
+def one_process_of_gpu():
+    """With --share-one-process, processes that work together and then all begin endless kernels do so one after the other."""
+    with contextlib.ExitStack() as stack:
+        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "arbiter")
+        neighbour = Tenant(stack, path, 1, "short")
+        hostile = Tenant(stack, path, 1, "hangs", 0, ["--max-kernel-time", "2", "--share-one-process"])
+        programs = [hostile.start("hangs") for _ in range(4)]
+        for p in programs:
+            p.send_signal(signal.SIGUSR2)
+        times = ends_of(programs)
+        for p in programs:
+            ends_after(p, hostile.daemon, 2)
+        check(all(b - a > 1.9 for a, b in zip(times, times[1:])), f"endless kernels end at {times}: they run at once")
+        works(neighbour)
+
+
 def kernel_time_of_gpu():
     """
     A GPU's kernels cannot be stopped: their processes are ended. Several of one VM take the GPU's time from other VMs for
@@ -377,7 +405,7 @@ def shares():
 
 def shares_of_gpu():
     """The same where the driver knows no turns. A nested vcudad's driver is another host's libcuda."""
-    for part in has_its_share, new_arbiter, kernel_time_of_gpu, ends, no_arbiter:
+    for part in has_its_share, new_arbiter, kernel_time_of_gpu, one_process_of_gpu, ends, no_arbiter:
         part()
 
 

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 
+#include "common/deadline.h"
 #include "limits/ledger.h"
 #include "limits/overrun.h"
+
+/*
+ * So long work that may wait counts as work that runs. NVIDIA's driver finds kernels that run meanwhile (overrun.h):
+ * vcudad gets five samples a second, each with one process of the GPU.
+ */
+#define UNKNOWN_NS 3000000000ull
 
 bool daemon_ledger_row_runs(const struct daemon_ledger_row *row)
 {
@@ -68,6 +75,28 @@ void daemon_ledger_continue_ended(void)
 	daemon_ledger_each(continue_ended, NULL);
 }
 
+/* ---- work that may wait for its process ---- */
+
+static bool says_waits(const struct daemon_ledger_row *row)
+{
+	return daemon_ledger_row_runs(row) && atomic_load(&row->demand->waits);
+}
+
+/*
+ * Work that may wait for its process may wait for another process as well: it keeps none from the GPU for long, unless
+ * its kernels were found.
+ */
+static bool may_wait(struct daemon_ledger_row *row)
+{
+	uint64_t now = vcuda_now_ns();
+
+	if (!says_waits(row))
+		row->waits_since = 0;
+	else if (!row->waits_since)
+		row->waits_since = now;
+	return row->waits_since && now >= row->waits_since + UNKNOWN_NS && !daemon_overrun_counts(row);
+}
+
 /* ---- one worker at a time ---- */
 
 static uint64_t choices; /* and first needs of workers, which wait behind those that were there before */
@@ -83,17 +112,13 @@ static bool is_earlier(const struct daemon_ledger_row *row, const struct daemon_
 	return !than || row->chosen < than->chosen;
 }
 
-/*
- * Work that may wait for its process may wait for another process as well: it keeps none from the GPU, but for work
- * whose kernels were found (overrun.h).
- */
 static void consider(struct daemon_ledger_row *row, void *argument)
 {
 	struct choice *c = argument;
 	bool runs = daemon_ledger_row_runs(row);
-	bool waits = runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row);
+	bool waits = may_wait(row);
 
-	c->count += runs && !waits;
+	c->count += runs && (!says_waits(row) || daemon_overrun_counts(row));
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))
 		return;
 	if (!row->chosen)
@@ -151,7 +176,7 @@ static void consider_trial(struct daemon_ledger_row *row, void *argument)
 	/* The operator's pause may hold its command back. */
 	if (!runs && !atomic_load(&row->demand->wanted))
 		return;
-	if (runs && atomic_load(&row->demand->waits) && !daemon_overrun_counts(row)) {
+	if (may_wait(row)) {
 		/* The command that it waits for may be its own. */
 		if (atomic_load(&row->demand->wanted) && (!c->waits || row->tries < c->waits->tries))
 			c->waits = row;

@@ -38,6 +38,7 @@ struct daemon_ledger_row {
 	uint32_t number;             /* of the worker in the state of turns; 0: it has no demand */
 	uint64_t chosen;             /* the order of the last choice to work alone, or of the first need; 0: none */
 	uint64_t tries;              /* the order of its need for a trial; 0: it needs none */
+	uint64_t waits_since;        /* since when its work may wait for its process, ns; 0: it does not */
 	bool stopped;                /* by daemon_ledger_stop_work() */
 	pid_t worker;
 	const uint32_t *guest_pid; /* for messages */
@@ -47,7 +48,7 @@ struct daemon_ledger_row {
 	uint64_t granted[VCUDA_LEDGER_GPUS];
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
-	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
+	uint8_t times[VCUDA_LEDGER_GPUS]; /* in a row that the driver has said so */
 	/* overrun.c: how long, on which GPU, when that was found last, and when the worker was told to end; 0. */
 	uint64_t overrun_ns, overrun_found_ns, overrun_ended_ns;
 	unsigned int overrun_gpu;
@@ -115,7 +116,8 @@ void daemon_ledger_continue_ended(void);
 /*
  * Chooses the worker that may use the GPU alone, and returns its number. Without `next` the worker `last` keeps the GPU
  * while that worker has work. Otherwise a worker whose work runs comes first, and then the one that has waited longest.
- * Returns 0 if no worker has work. Sets `running` to the number of workers whose work runs and waits for nothing.
+ * Returns 0 if no worker has work. Sets `running` to the number of workers whose work runs and waits for nothing. Work
+ * that may wait for its process counts for some seconds as work that runs.
  */
 uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running);
 void daemon_ledger_note_choice(uint32_t number);
@@ -123,7 +125,8 @@ void daemon_ledger_note_choice(uint32_t number);
 /*
  * Chooses the worker that has a trial (protocol/turns.h), and returns its number: `only` if that worker needs one, else
  * `last` while it needs one, else the one that has waited longest. Returns 0 if no worker needs a trial. A worker whose
- * work may wait for its process comes last, and keeps no other from a trial; a worker that is paused has none.
+ * work may wait for its process for some seconds comes last, and keeps no other from a trial; a worker that is paused
+ * has none.
  */
 uint32_t daemon_ledger_choose_trial(uint32_t last, uint32_t only);
 
@@ -163,7 +166,8 @@ void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
 /* Counts `bytes` beside those of all workers in place of `before` bytes. The limits do not matter. */
 void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
-/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases. */
+/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases.
+ */
 uint64_t daemon_ledger_kept(void);
 
 /* Before there are workers. `growth` stays valid. */

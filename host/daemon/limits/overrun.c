@@ -20,6 +20,12 @@
 /* Where no look finds a worker for longer than that, its time becomes less. */
 #define QUIET_NS (3 * SECOND_NS)
 
+/*
+ * How long a worker counts whose kernels were found. A sample names one process, and counts only where the VM had no
+ * turn meanwhile: beside another VM, about one of four names this one.
+ */
+#define COUNTS_NS (10 * SECOND_NS)
+
 /* How long a worker that is told to end has for that. */
 #define END_NS (2 * SECOND_NS)
 
@@ -93,7 +99,7 @@ bool daemon_overrun_counts(const struct daemon_ledger_row *row)
 {
 	uint64_t now = vcuda_now_ns();
 
-	return (row->overrun_ns && now < row->overrun_found_ns + QUIET_NS) ||
+	return (row->overrun_ns && now < row->overrun_found_ns + COUNTS_NS) ||
 	       (overrun.ended_ns && now < overrun.ended_ns + SUSPECT_NS);
 }
 

@@ -100,7 +100,8 @@ static void show_state(void)
 
 	if (processes > VCUDA_TURNS_MOST_PROCESSES)
 		processes = VCUDA_TURNS_MOST_PROCESSES;
-	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0, own ? turns.trial : 0));
+	daemon_ledger_set_turns(
+		VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0, own ? turns.trial : 0));
 }
 
 /* A GPU gives slices of its time to each process whose work has not ended, also in other VMs' turns. */
@@ -136,17 +137,23 @@ static void stop_expired(struct daemon_timer *timer)
 		be_late();
 }
 
+/* The operator wants it, or work was late. */
+static bool is_one_by_one(void)
+{
+	return turns.options->share_one_process || turns.one_by_one > daemon_now();
+}
+
 /* In the VM's turn. `next`: at its begin. Work that runs ends first, unless it may wait for the process. */
 static void choose_only(bool next)
 {
-	bool wanted = turns.one_by_one > daemon_now();
+	bool wanted = is_one_by_one();
 	unsigned int running;
 	uint32_t only = wanted ? daemon_ledger_choose_worker(turns.only, next, &running) : 0;
 	bool others_wait = only && turns.processes > turns.exclusive;
 
 	if (only)
 		daemon_ledger_note_choice(only);
-	if (others_wait && !turns.said)
+	if (others_wait && !turns.said && !turns.options->share_one_process)
 		vcuda_log("work of a process does not end with the turn: this VM's processes use the GPU one after the "
 			  "other while there are turns");
 	turns.said = wanted && (turns.said || others_wait);
@@ -200,7 +207,7 @@ static void look(void)
 	if (turns.active != (turns.quiet < QUIET_TIMES))
 		count_time();
 	turns.active = turns.quiet < QUIET_TIMES;
-	if (turns.exclusive && !turns.held && (turns.one_by_one || turns.only))
+	if (turns.exclusive && !turns.held && (is_one_by_one() || turns.only))
 		choose_only(false);
 	if (turns.exclusive && !turns.held)
 		choose_trial();
@@ -275,7 +282,7 @@ static bool take(const struct vcuda_arbiter_message *m)
 		daemon_overrun_late_until(turns.timed_until);
 	else if (turns.late)
 		daemon_overrun_late_from(turns.timed_until);
-	if (turns.exclusive && !turns.held && turns.one_by_one)
+	if (turns.exclusive && !turns.held && is_one_by_one())
 		choose_only(true);
 	show_state();
 	if (turns.held) {

@@ -36,12 +36,13 @@ struct daemon_options {
 	uint64_t max_compile_time, max_compile_memory; /* seconds and bytes, of each kernel */
 	uint64_t max_kernel_time;                      /* seconds */
 	uint64_t max_exports;                          /* of each guest, and as many descriptors of them */
-	unsigned int share;    /* of the device's time, beside the shares of other VMs; 0: whenever there is work */
-	unsigned int quantum;  /* ms, of the arbiter that this vcudad starts */
-	bool share_strict;     /* without an arbiter work waits */
-	const char *arbiter;   /* the path of the arbiter's socket; NULL: the default */
-	char *arbiter_program; /* vcuda-arbiter; NULL: there is none */
-	uint64_t overcommit;   /* bytes of the device that the VMs with this option share; 0: it is not shared so */
+	unsigned int share;     /* of the device's time, beside the shares of other VMs; 0: whenever there is work */
+	unsigned int quantum;   /* ms, of the arbiter that this vcudad starts */
+	bool share_strict;      /* without an arbiter work waits */
+	bool share_one_process; /* in a turn one process of the VM uses the device */
+	const char *arbiter;    /* the path of the arbiter's socket; NULL: the default */
+	char *arbiter_program;  /* vcuda-arbiter; NULL: there is none */
+	uint64_t overcommit;    /* bytes of the device that the VMs with this option share; 0: it is not shared so */
 	uint64_t min_device_memory;  /* bytes of these that no other VM grows into */
 	unsigned int warm;           /* workers in advance */
 	int warm_device;             /* the device of their contexts, -1: none */

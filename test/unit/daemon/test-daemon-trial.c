@@ -2,11 +2,13 @@
 /* Which worker of a VM may try whether its work on a GPU ends (protocol/turns.h). */
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "host/daemon/limits/ledger.h"
 #include "host/daemon/limits/overrun.h"
 #include "test/check.h"
 
 #define WORKERS 3
+#define SECOND_NS 1000000000ull
 
 static struct daemon_options options = {.backend = "cuda",
 					.share = 1,
@@ -74,9 +76,22 @@ static void check_others(void)
 	needs(2, true);
 	CHECK(daemon_ledger_choose_trial(rows[1].number, rows[2].number) == rows[2].number);
 	CHECK(daemon_ledger_choose_trial(rows[1].number, rows[0].number) == rows[1].number);
+	/* Work that may wait keeps the trial until NVIDIA's driver would have found its kernels. */
 	runs(1, true, true);
+	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
+	rows[1].waits_since -= 2 * SECOND_NS;
+	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
+	rows[1].waits_since -= 2 * SECOND_NS;
+	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[2].number);
+	/* Its kernels have been found. */
+	rows[1].overrun_ns = 1;
+	rows[1].overrun_found_ns = vcuda_now_ns() - 9 * SECOND_NS;
+	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
+	rows[1].overrun_found_ns -= 2 * SECOND_NS;
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[2].number);
 	runs(2, true, true);
+	CHECK(daemon_ledger_choose_trial(rows[2].number, 0) == rows[2].number);
+	rows[2].waits_since -= 4 * SECOND_NS;
 	/* All work waits: the command that ends it may be any. */
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
 	runs(1, true, false);
