@@ -168,8 +168,9 @@ class Cluster:
         def starts():
             return read(log).count("slurmd started")
         before = starts()
-        self.slurmds[node] = self.spawn("slurmd", "-D", "-N", node)
-        wait_for(lambda: starts() > before, f"the slurmd of {node}")
+        p = self.slurmds[node] = self.spawn("slurmd", "-D", "-N", node)
+        wait_for(lambda: starts() > before or p.poll() is not None, f"the slurmd of {node}")
+        check(starts() > before, f"the slurmd of {node} ends with status {p.returncode}")
 
     def start(self):
         self.configure()

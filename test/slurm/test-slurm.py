@@ -232,10 +232,12 @@ def output_of_lost(c, words, user):
     """The output of a job that its prolog ends. Slurm may drain the node once more for the job before: the node is resumed until the job starts."""
     c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
     p = c.begin(words[0], "-w", "n1", "--gres=vcuda:1", *words[1:], "echo", "begun", user=user)
-    while p.poll() is None:
+
+    def ends():
         if c.states()[0].startswith("drain") and c.run("squeue", "-h", "-u", user.pw_name, "-t", "PENDING", status=None).strip():
             c.run("scontrol", "update", "NodeName=n1", "State=RESUME")
-        time.sleep(0.2)
+        return p.poll() is not None
+    wait_for(ends, lambda: f"{words} ends: {c.run('sinfo', '-N', '-o', '%N %T %E')}{c.run('squeue')}")
     check(p.returncode, f"{words}: status {p.returncode}")
     return p.stdout.read()
 
