@@ -144,9 +144,13 @@ def compile_limits():
 
 
 def stop(*processes):
-    """A stopped process ends only if it is killed."""
+    """Returns those of the processes that have not ended. A stopped process ends only if it is killed."""
+    stopped = []
     for process in processes:
-        os.kill(process, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGSTOP)
+            stopped.append(process)
+    return [process for process in stopped if not is_gone(process)]
 
 
 def compile_unloads():
@@ -206,15 +210,18 @@ LINE = re.compile(r"vcuda: compiling kernels for the software GPU: (\d+) done, n
 def compile_slowly(d, env, terminal, wait):
     """One compilation that lasts until wait() returns: its process is stopped meanwhile."""
     p = Program(d, env, stderr=terminal.slave if terminal else subprocess.PIPE)
-    wait_until(lambda: p.compile("steps 1") == "0" and p.processes(), "no process is there")
-    stopped = p.processes()
-    stop(*stopped)
+    stopped = []
+
+    def stops():
+        # A process without an order may be about to end.
+        check(p.compile("steps 1") == "0", "a kernel")
+        stopped[:] = stop(*p.processes())
+        return stopped
+    wait_until(stops, "no process is there")
     p.begin("steps 2")
     wait()
     for process in stopped:
-        # One without an order may have been about to end.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGCONT)
+        os.kill(process, signal.SIGCONT)
     check(p.result() == "0", "the kernel")
     check(p.compile("steps 3") == "0", "the next kernel")
     p.p.stdin.close()

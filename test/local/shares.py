@@ -254,7 +254,7 @@ def one_process_of_gpu():
         times = ends_of(programs)
         for p in programs:
             ends_after(p, hostile.daemon, 2)
-        check(all(b - a > 1.9 for a, b in zip(times, times[1:])), f"endless kernels end at {times}: they run at once")
+        check(times[-1] - times[0] > 5.5, f"endless kernels end at {times}: they run at once")
         works(neighbour)
 
 

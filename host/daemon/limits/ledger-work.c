@@ -6,7 +6,7 @@
 #include "limits/overrun.h"
 
 /*
- * So long work that may wait counts as work that runs. NVIDIA's driver finds kernels that run meanwhile (overrun.h):
+ * So long work that may wait keeps others from a trial. NVIDIA's driver finds kernels that run meanwhile (overrun.h):
  * vcudad gets five samples a second, each with one process of the GPU.
  */
 #define UNKNOWN_NS 3000000000ull
@@ -82,19 +82,23 @@ static bool says_waits(const struct daemon_ledger_row *row)
 	return daemon_ledger_row_runs(row) && atomic_load(&row->demand->waits);
 }
 
-/*
- * Work that may wait for its process may wait for another process as well: it keeps none from the GPU for long, unless
- * its kernels were found.
- */
-static bool may_wait(struct daemon_ledger_row *row)
+void daemon_ledger_row_note_wait(struct daemon_ledger_row *row)
 {
-	uint64_t now = vcuda_now_ns();
-
 	if (!says_waits(row))
 		row->waits_since = 0;
 	else if (!row->waits_since)
-		row->waits_since = now;
-	return row->waits_since && now >= row->waits_since + UNKNOWN_NS && !daemon_overrun_counts(row);
+		row->waits_since = vcuda_now_ns();
+}
+
+/* Such work may wait for another process as well: it keeps none from the GPU, unless its kernels were found. */
+static bool may_wait(const struct daemon_ledger_row *row)
+{
+	return says_waits(row) && !daemon_overrun_counts(row);
+}
+
+static bool has_waited_long(const struct daemon_ledger_row *row)
+{
+	return may_wait(row) && row->waits_since && vcuda_now_ns() >= row->waits_since + UNKNOWN_NS;
 }
 
 /* ---- one worker at a time ---- */
@@ -118,7 +122,7 @@ static void consider(struct daemon_ledger_row *row, void *argument)
 	bool runs = daemon_ledger_row_runs(row);
 	bool waits = may_wait(row);
 
-	c->count += runs && (!says_waits(row) || daemon_overrun_counts(row));
+	c->count += runs && !waits;
 	if (!row->demand || !(atomic_load(&row->demand->wanted) || runs))
 		return;
 	if (!row->chosen)
@@ -176,7 +180,9 @@ static void consider_trial(struct daemon_ledger_row *row, void *argument)
 	/* The operator's pause may hold its command back. */
 	if (!runs && !atomic_load(&row->demand->wanted))
 		return;
-	if (may_wait(row)) {
+	if (row->number == c->only)
+		c->alone = row;
+	if (has_waited_long(row)) {
 		/* The command that it waits for may be its own. */
 		if (atomic_load(&row->demand->wanted) && (!c->waits || row->tries < c->waits->tries))
 			c->waits = row;
@@ -184,8 +190,6 @@ static void consider_trial(struct daemon_ledger_row *row, void *argument)
 	}
 	if (row->number == c->last)
 		c->stays = row;
-	if (row->number == c->only)
-		c->alone = row;
 	if (!c->first || row->tries < c->first->tries)
 		c->first = row;
 }

@@ -98,6 +98,9 @@ struct daemon_ledger_work {
 /* Work of the worker has begun and has not ended. */
 bool daemon_ledger_row_runs(const struct daemon_ledger_row *row);
 
+/* Looks whether the worker's work may wait for its process, which counts from the first look in a row on. */
+void daemon_ledger_row_note_wait(struct daemon_ledger_row *row);
+
 /* Adds the work of a worker. */
 void daemon_ledger_row_work(const struct daemon_ledger_row *row, struct daemon_ledger_work *sum);
 
@@ -116,8 +119,7 @@ void daemon_ledger_continue_ended(void);
 /*
  * Chooses the worker that may use the GPU alone, and returns its number. Without `next` the worker `last` keeps the GPU
  * while that worker has work. Otherwise a worker whose work runs comes first, and then the one that has waited longest.
- * Returns 0 if no worker has work. Sets `running` to the number of workers whose work runs and waits for nothing. Work
- * that may wait for its process counts for some seconds as work that runs.
+ * Returns 0 if no worker has work. Sets `running` to the number of workers whose work runs and waits for nothing.
  */
 uint32_t daemon_ledger_choose_worker(uint32_t last, bool next, unsigned int *running);
 void daemon_ledger_note_choice(uint32_t number);

@@ -79,6 +79,7 @@ static void add(struct daemon_ledger_row *row, void *sum)
 
 	if (!daemon_ledger_row_runs(row))
 		daemon_overrun_forget(row);
+	daemon_ledger_row_note_wait(row);
 	daemon_ledger_row_work(row, work);
 }
 

@@ -119,8 +119,8 @@ const struct daemon_option daemon_option_table[] = {
 	{"share-strict", NULL, "where the arbiter of shares is missing, work waits (default: it runs at any time)",
 	 FLAG(share_strict)},
 	{"share-one-process", NULL,
-	 "in a turn, one process of the VM at a time uses the device: kernels of several processes that never end take "
-	 "no more from other VMs than those of one (default: all use the device)",
+	 "in a turn, one process of the VM at a time uses the GPU: kernels of several processes that never end take no "
+	 "more from other VMs than those of one (default: all use the GPU)",
 	 FLAG(share_one_process)},
 	{"quantum", "MS", "how long a round of turns is, if this vcudad starts the arbiter", NUMBER(quantum, 4, 10000)},
 	{"arbiter", "PATH", "the socket of the arbiter that the VMs share (default: beside the control sockets)",

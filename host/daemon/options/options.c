@@ -169,6 +169,9 @@ bool daemon_options_agree(const struct daemon_options *options, char *reason, si
 	if (options->warm > options->max_contexts)
 		return disagree("warm: %u is more than max-contexts, %llu, lets in at a time", options->warm,
 				(unsigned long long)options->max_contexts);
+	if (options->share_one_process && !options->share)
+		return disagree(
+			"share-one-process: there are turns with shares only; give share as well, or leave it out");
 	/* Without turns no thread asks a GPU whether a kernel has ended. */
 	if (options->max_kernel_time != VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT && !strcmp(options->backend, "cuda") &&
 	    !options->share)

@@ -34,6 +34,7 @@ static void runs(int worker, bool running, bool waits)
 {
 	atomic_store(&rows[worker].demand->running, running);
 	atomic_store(&rows[worker].demand->waits, waits);
+	daemon_ledger_row_note_wait(&rows[worker]);
 }
 
 static void check_order(void)
@@ -92,6 +93,11 @@ static void check_others(void)
 	runs(2, true, true);
 	CHECK(daemon_ledger_choose_trial(rows[2].number, 0) == rows[2].number);
 	rows[2].waits_since -= 4 * SECOND_NS;
+	/* The only one that may run gets the trial that it needs, whatever its work waits for. */
+	CHECK(daemon_ledger_choose_trial(rows[1].number, rows[2].number) == rows[2].number);
+	needs(0, true);
+	CHECK(daemon_ledger_choose_trial(rows[1].number, rows[2].number) == rows[2].number);
+	needs(0, false);
 	/* All work waits: the command that ends it may be any. */
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
 	runs(1, true, false);
