@@ -2,6 +2,8 @@
 #include "module/image.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,20 @@ static CUresult survey(struct fatbin_reader *reader, struct survey *s)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
+/* Libraries have several containers for one newer device, which a program may never use: one line is for all of them. */
+static bool is_new(const char *codes)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char last[sizeof(((struct survey *)0)->codes)];
+	bool differs;
+
+	pthread_mutex_lock(&lock);
+	differs = strcmp(last, codes);
+	strcpy(last, codes);
+	pthread_mutex_unlock(&lock);
+	return differs;
+}
+
 static CUresult refuse(const struct survey *s)
 {
 	const struct fatbin_entry *e = &s->for_other;
@@ -133,11 +149,11 @@ static CUresult refuse(const struct survey *s)
 		vcuda_log("the program has PTX only for other devices (e.g. compute_%u%s), and this one is compute_%u: "
 			  "compile it for that, or set VCUDA_CPU_COMPUTE=%u.%u",
 			  e->sm, (char[]){suffix_of(e), 0}, softgpu_device()->architecture, e->sm / 10, e->sm % 10);
-	else if (s->elf)
+	else if (s->elf && is_new(s->codes))
 		vcuda_log("the program has no PTX, only machine code for%s and the software GPU runs PTX%s: compile it "
 			  "with e.g. -gencode arch=compute_75,code=compute_75, which may follow -arch=native",
 			  s->codes, softgpu_machine_code_taken());
-	else
+	else if (!s->elf)
 		vcuda_log("the program has no PTX and the software GPU runs PTX only: compile it with e.g. "
 			  "-gencode arch=compute_75,code=compute_75, which may follow -arch=native");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -77,7 +77,7 @@ def assembled(run_cases, ptxas, architecture, families, folder):
             path = os.path.join(folder, f"{os.path.basename(family)}-{number}")
             text = re.sub(r"(?m)^\.target .*", f".target sm_{architecture}", text)
             with open(path + ".ptx", "w", encoding="utf-8") as file:
-                file.write(re.sub(r"(?m)^\.version .*", ".version 8.3", text))
+                file.write(text)
             r = subprocess.run([ptxas, f"-arch=sm_{architecture}", "-o", path, path + ".ptx"], capture_output=True, text=True, check=False)
             if r.returncode == 0:
                 cubins.append(path)

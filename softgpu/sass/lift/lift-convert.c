@@ -129,7 +129,7 @@ static bool from_8_bits(struct lift *l, const struct sass_instr *i, const char *
 	struct value v = source_bits(l, &i->b), pair = temporary(l, TEMPORARY_32);
 
 	if (i->field[SASS_F_BF16] || i->field[SASS_F_WIDE] || i->field[SASS_F_E8] || i->field[SASS_F_MERGE] ||
-	    i->field[SASS_F_SAT])
+	    i->field[SASS_F_SAT] || i->field[SASS_F_FROM] < F2FP_E5M2)
 		return refuse(l, " of two types");
 	if (i->field[SASS_F_HIGH])
 		v = compute32(l, "shr.u32", "%s, 16", in_register(l, v).text);
@@ -179,7 +179,7 @@ bool lift_f2fp(struct lift *l, const struct sass_instr *i)
 
 	if (!round)
 		return refuse(l, " with a rounding");
-	if (i->field[SASS_F_HIGH] && i->field[SASS_F_PACK] != F2FP_UNPACK_B)
+	if (i->field[SASS_F_HIGH] && (i->field[SASS_F_WIDE] || i->field[SASS_F_PACK] != F2FP_UNPACK_B))
 		return refuse(l, " of an upper half");
 	if (i->field[SASS_F_WIDE])
 		return to_tf32(l, i, round, relu);

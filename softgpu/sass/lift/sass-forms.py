@@ -145,4 +145,5 @@ def main():
             file.write("\n".join(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()
