@@ -17,7 +17,7 @@ from checkpoint import (CHECKPOINTED, ILLEGAL_STATE, NOT_SUPPORTED, OPERATING_SY
                         lock, restore_thread, thread_names, worker_of)
 from compile import ADDRESS_SANITIZER
 from harness import LIMIT, build, check, wait_until
-from pause import finish, paused_daemon, rounds, start, works
+from pause import finish, paused_daemon, start, works
 
 
 def maps_of(pid):
@@ -98,11 +98,10 @@ def places(maps):
 def rest(p):
     """Until the next SIGHUP the program makes no round. In one it may fork, and parts of pages are its own then."""
     p.send_signal(signal.SIGHUP)
-    seen = []
 
     def rests():
-        seen.append(rounds(p))
-        return seen[-10:] == [seen[-1]] * 10
+        p.send_signal(signal.SIGUSR1)
+        return p.stdout.readline().endswith("\t\n")
     wait_until(rests, "the program does not rest")
 
 

@@ -13,8 +13,8 @@
  * SIGRTMAX - 1, and SIGUSR2 asks how often. With "hides" it gives its restore thread another name when it gets SIGUSR2,
  * and the right one with the next. With "fills" it opens as many files as it may when it gets SIGUSR2, and prints
  * "full". With "functions" threads of it launch host functions all the time. With SIGHUP it rests between two rounds,
- * until the next SIGHUP. With "named" its first thread has the restore thread's name. Exit status 0: every result was
- * right; 2: a wrong result; 3: a CUDA error.
+ * until the next SIGHUP; a tab is behind its answer to SIGUSR1 then. With "named" its first thread has the restore
+ * thread's name. Exit status 0: every result was right; 2: a wrong result; 3: a CUDA error.
  *
  * usage: pausable [waits|copies|shares|writes|adopts|listens|stack|replaces|clones|signals|hides|fills|functions|named]
  *        pausable grows MIB
@@ -50,7 +50,7 @@ static const char ptx[] =
 	"cvta.to.global.u64 %rd2, %rd1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
 	"ld.global.u32 %r6, [%rd4];\nadd.s32 %r6, %r6, %r1;\nst.global.u32 [%rd4], %r6;\nret;\n}\n";
 
-static volatile sig_atomic_t stop, rounds, must_grow, rests;
+static volatile sig_atomic_t stop, rounds, must_grow, rests, is_resting;
 
 static void verify(const uint32_t *data, uint32_t first, const char *what)
 {
@@ -247,6 +247,8 @@ static void count(int signal)
 	int at = sizeof(text), n = rounds;
 
 	text[--at] = '\n';
+	if (is_resting)
+		text[--at] = '\t';
 	do
 		text[--at] = (char)('0' + n % 10);
 	while (n /= 10);
@@ -272,8 +274,11 @@ static void rest_or_go_on(int signal)
 /* Between two rounds: a program that is stopped in one may keep the device waiting for it. */
 static void rest(void)
 {
-	while (rests && !stop)
+	while (rests && !stop) {
+		is_resting = 1;
 		usleep(1000);
+	}
+	is_resting = 0;
 }
 
 static void make_rounds(void)
