@@ -69,8 +69,8 @@ static const uint8_t *take(struct bytes *b, size_t *count)
 /* ---- vcudad ---- */
 
 /*
- * A guest whose used ring lies over its available ring has a queue that fills itself: vcudad goes on with it turn after
- * turn.
+ * The rings of a queue may be in one place: then each used element makes another one available, and vcudad continues
+ * with the queue turn after turn.
  */
 #define MOST_TURNS 1000
 
