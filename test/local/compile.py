@@ -221,7 +221,9 @@ def compile_slowly(d, env, terminal, wait):
     p.begin("steps 2")
     wait()
     for process in stopped:
-        os.kill(process, signal.SIGCONT)
+        # One that works for no kernel any more may have been killed.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
     check(p.result() == "0", "the kernel")
     check(p.compile("steps 3") == "0", "the next kernel")
     p.p.stdin.close()
