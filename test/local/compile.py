@@ -208,7 +208,10 @@ LINE = re.compile(r"vcuda: compiling kernels for the software GPU: (\d+) done, n
 
 
 def compile_slowly(d, env, terminal, wait):
-    """One compilation that lasts until wait() returns: its process is stopped meanwhile."""
+    """
+    One compilation that lasts until wait() returns: its process is stopped meanwhile. Returns what the terminal got until the
+    kernel's end, or without one what standard error got.
+    """
     p = Program(d, env, stderr=terminal.slave if terminal else subprocess.PIPE)
     stopped = []
 
@@ -225,11 +228,12 @@ def compile_slowly(d, env, terminal, wait):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGCONT)
     check(p.result() == "0", "the kernel")
+    text = terminal.read() if terminal else ""
     check(p.compile("steps 3") == "0", "the next kernel")
     p.p.stdin.close()
-    errors = "" if terminal else p.p.stderr.read()
+    text += "" if terminal else p.p.stderr.read()
     check(p.p.wait(LIMIT) == 0, f"the program ended with {p.p.returncode}")
-    return errors
+    return text
 
 
 def compile_progress():
@@ -240,11 +244,11 @@ def compile_progress():
 
         def wait_for_line():
             wait_until(lambda: any(int(m.group(2)) >= 1 for m in LINE.finditer(terminal.read())), f"no line: {terminal.text!r}")
-        compile_slowly(d, env, terminal, wait_for_line)
+        first = compile_slowly(d, env, terminal, wait_for_line)
         text = terminal.read()
         check(text.endswith(ERASE), f"the line stays: {text!r}")
         check(not LINE.sub("", text).replace(ERASE, ""), f"other text: {text!r}")
-        check(len({m.group(1) for m in LINE.finditer(text)}) == 1, f"kernels were counted while one was compiled: {text!r}")
+        check(len({m.group(1) for m in LINE.finditer(first)}) == 1, f"kernels were counted while one was compiled: {text!r}")
         terminal.close()
         for variables in {"VCUDA_PROGRESS": "0"}, {"VCUDA_LOG": "0"}, {"TERM": "dumb"}:
             terminal = Terminal()
