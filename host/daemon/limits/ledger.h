@@ -48,7 +48,7 @@ struct daemon_ledger_row {
 	uint64_t granted[VCUDA_LEDGER_GPUS];
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
-	uint8_t times[VCUDA_LEDGER_GPUS]; /* in a row that the driver has said so */
+	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
 	/* overrun.c: how long, on which GPU, when that was found last, and when the worker was told to end; 0. */
 	uint64_t overrun_ns, overrun_found_ns, overrun_ended_ns;
 	unsigned int overrun_gpu;
@@ -168,8 +168,7 @@ void daemon_ledger_on_keepers(const struct daemon_ledger_keepers *keepers);
 /* Counts `bytes` beside those of all workers in place of `before` bytes. The limits do not matter. */
 void daemon_ledger_keep(unsigned int gpu, uint64_t before, uint64_t bytes);
 
-/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases.
- */
+/* Returns what counts so, in bytes of all GPUs together: memory that descriptors alone hold, which no pause releases. */
 uint64_t daemon_ledger_kept(void);
 
 /* Before there are workers. `growth` stays valid. */

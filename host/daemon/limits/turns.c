@@ -101,8 +101,7 @@ static void show_state(void)
 
 	if (processes > VCUDA_TURNS_MOST_PROCESSES)
 		processes = VCUDA_TURNS_MOST_PROCESSES;
-	daemon_ledger_set_turns(
-		VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0, own ? turns.trial : 0));
+	daemon_ledger_set_turns(VCUDA_TURNS_STATE(flags, own ? processes : 0, own ? turns.only : 0, own ? turns.trial : 0));
 }
 
 /* A GPU gives slices of its time to each process whose work has not ended, also in other VMs' turns. */
