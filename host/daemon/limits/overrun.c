@@ -17,7 +17,7 @@
 /* A sample counts for the time since the last one, but at most for this time. */
 #define MOST_SAMPLE_NS SECOND_NS
 
-/* Where no look finds a worker for longer than that, its time becomes less. */
+/* Where no look finds a worker of the VM for longer than that, the time of its workers becomes less. */
 #define QUIET_NS (3 * SECOND_NS)
 
 /*
@@ -41,6 +41,7 @@ static struct {
 	struct interval intervals[INTERVALS];
 	unsigned int last;                                                    /* the newest */
 	uint64_t sampled_ns[VCUDA_LEDGER_GPUS], period_ns[VCUDA_LEDGER_GPUS]; /* the last sample, the time before it */
+	uint64_t found_ns[VCUDA_LEDGER_GPUS];                                 /* the last sample that counted */
 	uint32_t others_share;                                                /* 0: not known */
 	uint64_t ended_ns; /* when a process was told to end; 0: none was */
 } overrun;
@@ -109,7 +110,17 @@ struct look {
 	const struct vcuda_gpu_use_sample *sample;
 	unsigned int gpu;
 	uint64_t ns;
+	struct daemon_ledger_row *found;
 };
+
+static void find(struct daemon_ledger_row *row, void *argument)
+{
+	struct look *l = argument;
+
+	if (row->worker == (pid_t)l->sample->process && row->demand && atomic_load(&row->demand->running) &&
+	    atomic_load(&row->demand->waits))
+		l->found = row;
+}
 
 /* In `ns` without turns for its kernels the VM loses what its share of that time is worth to the others. */
 static uint64_t paid_in(uint64_t ns)
@@ -117,25 +128,44 @@ static uint64_t paid_in(uint64_t ns)
 	return overrun.others_share ? ns / overrun.others_share * overrun.options->share : ns;
 }
 
-/* The first sample after a pause may stand for less than it counts. The time on another GPU is forgotten. */
-static void forget_paid(struct daemon_ledger_row *row, unsigned int gpu, uint64_t now)
-{
-	uint64_t quiet = now - row->overrun_found_ns, paid = paid_in(quiet) + MOST_SAMPLE_NS;
+struct payment {
+	unsigned int gpu;
+	uint64_t ns;
+};
 
-	if (now <= row->overrun_found_ns || quiet <= QUIET_NS)
+static void pay(struct daemon_ledger_row *row, void *argument)
+{
+	struct payment *p = argument;
+	uint64_t part = row->overrun_ns < p->ns ? row->overrun_ns : p->ns;
+
+	if (row->overrun_gpu != p->gpu)
 		return;
-	row->overrun_ns = row->overrun_gpu == gpu && row->overrun_ns > paid ? row->overrun_ns - paid : 0;
+	row->overrun_ns -= part;
+	p->ns -= part;
+}
+
+/* The first sample after a pause may stand for less than it counts. */
+static void forget_paid(unsigned int gpu, uint64_t now)
+{
+	uint64_t quiet = now - overrun.found_ns[gpu];
+
+	if (now > overrun.found_ns[gpu] && quiet > QUIET_NS)
+		daemon_ledger_each(pay, &(struct payment){.gpu = gpu, .ns = paid_in(quiet) + MOST_SAMPLE_NS});
+	overrun.found_ns[gpu] = now;
 }
 
 /* A worker's time is that of one GPU: it may be late on several ones at once. */
-static void count(struct daemon_ledger_row *row, void *argument)
+static void count(struct look *l)
 {
-	const struct look *l = argument;
+	struct daemon_ledger_row *row;
 
-	if (row->worker != (pid_t)l->sample->process || !row->demand || !atomic_load(&row->demand->running) ||
-	    !atomic_load(&row->demand->waits))
+	daemon_ledger_each(find, l);
+	row = l->found;
+	if (!row)
 		return;
-	forget_paid(row, l->gpu, l->sample->time_ns);
+	forget_paid(l->gpu, l->sample->time_ns);
+	if (row->overrun_gpu != l->gpu && l->sample->time_ns > row->overrun_found_ns + QUIET_NS)
+		row->overrun_ns = 0;
 	if (row->overrun_ns && row->overrun_gpu != l->gpu)
 		return;
 	vcuda_log_debug("worker %d ran kernels in other VMs' turns, %llu ms", row->worker,
@@ -157,7 +187,7 @@ static void count_samples(const struct vcuda_gpu_use *m)
 		overrun.sampled_ns[m->gpu] = s->time_ns;
 		ns = overrun.period_ns[m->gpu] * s->busy / 100;
 		if (ns && was_late(s->time_ns - overrun.period_ns[m->gpu], s->time_ns))
-			daemon_ledger_each(count, &(struct look){.sample = s, .gpu = m->gpu, .ns = ns});
+			count(&(struct look){.sample = s, .gpu = m->gpu, .ns = ns});
 	}
 }
 
@@ -166,11 +196,19 @@ struct sum {
 	uint64_t now, ns, most;
 };
 
-/* One whose process has not been told to end, and that no look has missed for long. */
+/*
+ * One whose process has not been told to end. It counts also while looks find others of the VM: a sample names one
+ * process, and of sixteen with endless kernels each is found once in some seconds.
+ */
 static bool is_counted(const struct daemon_ledger_row *row, const struct sum *sum)
 {
 	return row->demand && row->overrun_ns && !row->overrun_ended_ns && row->overrun_gpu == sum->gpu &&
-	       sum->now < row->overrun_found_ns + QUIET_NS;
+	       sum->now < overrun.found_ns[sum->gpu] + QUIET_NS;
+}
+
+static bool is_recent(const struct daemon_ledger_row *row, uint64_t now)
+{
+	return now < row->overrun_found_ns + COUNTS_NS;
 }
 
 static void add(struct daemon_ledger_row *row, void *argument)
@@ -180,16 +218,16 @@ static void add(struct daemon_ledger_row *row, void *argument)
 	if (!is_counted(row, sum))
 		return;
 	sum->ns += row->overrun_ns;
-	if (row->overrun_ns > sum->most)
+	if (row->overrun_ns > sum->most && is_recent(row, sum->now))
 		sum->most = row->overrun_ns;
 }
 
-/* One with half as much time as the one with most, or more. */
+/* One that was found lately, with half as much time as the one with most, or more. */
 static void end(struct daemon_ledger_row *row, void *argument)
 {
 	const struct sum *sum = argument;
 
-	if (!is_counted(row, sum) || row->overrun_ns < sum->most / 2)
+	if (!is_counted(row, sum) || !is_recent(row, sum->now) || row->overrun_ns < sum->most / 2)
 		return;
 	vcuda_log_peer("guest process %u (worker %d) runs kernels in other VMs' turns, and says that they may wait: "
 		       "%llu s on GPU %u, of all such processes together, so it is ended (raise --max-kernel-time)",

@@ -13,7 +13,7 @@
 #define STEP (SECOND / 5)
 #define ROUND (SECOND * 4 / 10)
 
-#define WORKERS 3
+#define WORKERS 64
 
 static struct daemon_options options = {.backend = "cuda",
 					.share = 1,
@@ -207,7 +207,7 @@ static void test_pauses(void)
 static void test_all_together(void)
 {
 	begin();
-	for (int i = 0; i < WORKERS; i++)
+	for (int i = 0; i < 3; i++)
 		set(i, true, true);
 	daemon_overrun_late_from(now);
 	for (int i = 0; i < 5; i++) {
@@ -218,6 +218,44 @@ static void test_all_together(void)
 	CHECK(!is_told(0));
 	look(0, 100);
 	CHECK(is_told(0) && is_told(1) && !is_told(2));
+	end();
+}
+
+static int count_told(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < WORKERS; i++)
+		count += is_told(i);
+	return count;
+}
+
+/* Endless kernels of so many processes that a look finds each of them once in 13 s. */
+static void test_many(void)
+{
+	struct vcuda_gpu_use m = {.type = VCUDA_GPU_USE_SAMPLES, .gpu = 1, .count = 1};
+
+	begin();
+	for (int i = 0; i < WORKERS; i++)
+		set(i, true, true);
+	daemon_overrun_late_from(now);
+	for (uint64_t until = now + 9 * SECOND, i = 0; now < until; now += STEP, i++) {
+		m.samples[0] = (struct vcuda_gpu_use_sample){
+			.process = (uint32_t)(100000000 + i % WORKERS), .busy = 100, .time_ns = now};
+		daemon_overrun_samples(&m);
+	}
+	CHECK(!count_told());
+	for (uint64_t until = now + 20 * SECOND, i = 0; now < until; now += STEP) {
+		/* One that was told to end has no kernel any more. */
+		while (is_told((int)(i % WORKERS)))
+			i++;
+		m.samples[0] = (struct vcuda_gpu_use_sample){
+			.process = (uint32_t)(100000000 + i++ % WORKERS), .busy = 100, .time_ns = now};
+		daemon_overrun_samples(&m);
+		if (count_told() == WORKERS)
+			break;
+	}
+	CHECK(count_told() == WORKERS);
 	end();
 }
 
@@ -266,6 +304,7 @@ int main(void)
 	test_little();
 	test_pauses();
 	test_all_together();
+	test_many();
 	test_ended();
 	test_two_gpus();
 	daemon_loop_close(&loop);
