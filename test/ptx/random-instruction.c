@@ -315,6 +315,14 @@ unsigned random_below(struct random_state *s, unsigned limit)
 	return (unsigned)(random_next(s) >> 33) % limit;
 }
 
+/* A number of 1 to 32 bits. */
+static unsigned few_bits(struct random_state *s)
+{
+	uint64_t bits = random_next(s);
+
+	return (unsigned)(bits >> (32 + random_below(s, 31)));
+}
+
 static void number(struct random_state *s, FILE *out, unsigned bits)
 {
 	static const char *const special[] = {"0", "1", "-1", "2", "31", "255", "0x7fffffff", "0x80000000", "0x10000"};
@@ -324,7 +332,7 @@ static void number(struct random_state *s, FILE *out, unsigned bits)
 	else if (bits == 64 && random_below(s, 2))
 		fprintf(out, "0x%llx", (unsigned long long)random_next(s));
 	else
-		fprintf(out, "%u", (unsigned)(random_next(s) >> (32 + random_below(s, 31))));
+		fprintf(out, "%u", few_bits(s));
 }
 
 static void operand(struct random_state *s, const struct random_place *place, FILE *out, char kind)
@@ -446,7 +454,9 @@ char *random_instruction(struct random_state *s, const struct random_place *plac
 	 * guard of testp.
 	 */
 	if (t->need == ANYWHERE && strncmp(text, "testp", 5) && strchr(text, ';') == text + strlen(text) - 1 && !random_below(s, 6)) {
-		if (asprintf(&guarded, "@%s%%p%u %s", random_below(s, 2) ? "!" : "", random_below(s, 4), text) < 0)
+		unsigned predicate = random_below(s, 4);
+
+		if (asprintf(&guarded, "@%s%%p%u %s", random_below(s, 2) ? "!" : "", predicate, text) < 0)
 			abort();
 		free(text);
 		return guarded;
