@@ -315,7 +315,7 @@ unsigned random_below(struct random_state *s, unsigned limit)
 	return (unsigned)(random_next(s) >> 33) % limit;
 }
 
-/* A number of 1 to 32 bits. */
+/* A number of 2 to 32 bits. */
 static unsigned few_bits(struct random_state *s)
 {
 	uint64_t bits = random_next(s);

@@ -49,9 +49,9 @@ struct daemon_ledger_row {
 	/* reconcile.c: what the driver says the worker has beyond its grants, which counts like a grant. */
 	uint64_t surplus[VCUDA_LEDGER_GPUS];
 	uint8_t times[VCUDA_LEDGER_GPUS];              /* in a row that the driver has said so */
-	/* overrun.c: how long, on which GPU, when that was found last, and when the worker was told to end; 0. */
-	uint64_t overrun_ns, overrun_found_ns, overrun_ended_ns;
-	unsigned int overrun_gpu;
+	/* overrun.c: how long, on each GPU; when that was found last, and when the worker was told to end; 0. */
+	uint64_t overrun_ns[VCUDA_LEDGER_GPUS];
+	uint64_t overrun_found_ns, overrun_ended_ns;
 	uint64_t guest;                                /* whose keeper the worker may use */
 	bool over;                                     /* it has too much, and ends */
 	void (*broken)(struct daemon_ledger_row *row); /* the worker broke the rules; the socket is closed */

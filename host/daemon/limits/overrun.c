@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limits/overrun.h"
 
+#include <string.h>
+
 #include "common/deadline.h"
 #include "common/log.h"
 #include "limits/ledger.h"
@@ -25,6 +27,12 @@
  * turn meanwhile: beside another VM, 3 s passed on an H200 without a sample that names this one.
  */
 #define COUNTS_NS (10 * SECOND_NS)
+
+/*
+ * So long a worker's time counts after the last sample that names the worker, or eight times the limit if that is
+ * longer: of many processes each is named seldom.
+ */
+#define OLD_NS (60 * SECOND_NS)
 
 /* How long a worker that is told to end has for that. */
 #define END_NS (2 * SECOND_NS)
@@ -88,7 +96,8 @@ void daemon_overrun_others_share(uint32_t share)
 
 void daemon_overrun_forget(struct daemon_ledger_row *row)
 {
-	row->overrun_ns = 0;
+	memset(row->overrun_ns, 0, sizeof(row->overrun_ns));
+	row->overrun_found_ns = 0;
 }
 
 bool daemon_overrun_has_ended(const struct daemon_ledger_row *row)
@@ -100,7 +109,7 @@ bool daemon_overrun_counts(const struct daemon_ledger_row *row)
 {
 	uint64_t now = vcuda_now_ns();
 
-	return (row->overrun_ns && now < row->overrun_found_ns + COUNTS_NS) ||
+	return (row->overrun_found_ns && now < row->overrun_found_ns + COUNTS_NS) ||
 	       (overrun.ended_ns && now < overrun.ended_ns + SUSPECT_NS);
 }
 
@@ -117,8 +126,8 @@ static void find(struct daemon_ledger_row *row, void *argument)
 {
 	struct look *l = argument;
 
-	if (row->worker == (pid_t)l->sample->process && row->demand && atomic_load(&row->demand->running) &&
-	    atomic_load(&row->demand->waits))
+	if (row->worker == (pid_t)l->sample->process && row->demand && !row->overrun_ended_ns &&
+	    atomic_load(&row->demand->running) && atomic_load(&row->demand->waits))
 		l->found = row;
 }
 
@@ -136,25 +145,39 @@ struct payment {
 static void pay(struct daemon_ledger_row *row, void *argument)
 {
 	struct payment *p = argument;
-	uint64_t part = row->overrun_ns < p->ns ? row->overrun_ns : p->ns;
+	uint64_t *owed = &row->overrun_ns[p->gpu];
+	uint64_t part = row->overrun_ended_ns ? 0 : *owed < p->ns ? *owed : p->ns;
 
-	if (row->overrun_gpu != p->gpu)
-		return;
-	row->overrun_ns -= part;
+	*owed -= part;
 	p->ns -= part;
 }
 
 /* The first sample after a pause may stand for less than it counts. */
 static void forget_paid(unsigned int gpu, uint64_t now)
 {
-	uint64_t quiet = now - overrun.found_ns[gpu];
+	uint64_t quiet = now > overrun.found_ns[gpu] ? now - overrun.found_ns[gpu] : 0;
 
-	if (now > overrun.found_ns[gpu] && quiet > QUIET_NS)
+	if (quiet > QUIET_NS)
 		daemon_ledger_each(pay, &(struct payment){.gpu = gpu, .ns = paid_in(quiet) + MOST_SAMPLE_NS});
-	overrun.found_ns[gpu] = now;
+	overrun.found_ns[gpu] += quiet;
 }
 
-/* A worker's time is that of one GPU: it may be late on several ones at once. */
+static uint64_t limit_ns(void)
+{
+	uint64_t seconds = overrun.options->max_kernel_time;
+
+	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
+		seconds = VCUDA_TURNS_KERNEL_SECONDS;
+	return seconds < UINT64_MAX / SECOND_NS ? seconds * SECOND_NS : UINT64_MAX;
+}
+
+static bool is_old(const struct daemon_ledger_row *row, uint64_t now)
+{
+	uint64_t limit = limit_ns(), old = limit < UINT64_MAX / 16 ? 8 * limit : UINT64_MAX / 2;
+
+	return now >= row->overrun_found_ns + (old > OLD_NS ? old : OLD_NS);
+}
+
 static void count(struct look *l)
 {
 	struct daemon_ledger_row *row;
@@ -164,14 +187,11 @@ static void count(struct look *l)
 	if (!row)
 		return;
 	forget_paid(l->gpu, l->sample->time_ns);
-	if (row->overrun_gpu != l->gpu && l->sample->time_ns > row->overrun_found_ns + QUIET_NS)
-		row->overrun_ns = 0;
-	if (row->overrun_ns && row->overrun_gpu != l->gpu)
-		return;
+	if (is_old(row, l->sample->time_ns))
+		daemon_overrun_forget(row);
 	vcuda_log_debug("worker %d ran kernels in other VMs' turns, %llu ms", row->worker,
 			(unsigned long long)(l->ns / 1000000));
-	row->overrun_gpu = l->gpu;
-	row->overrun_ns += l->ns;
+	row->overrun_ns[l->gpu] += l->ns;
 	row->overrun_found_ns = l->sample->time_ns;
 }
 
@@ -202,13 +222,8 @@ struct sum {
  */
 static bool is_counted(const struct daemon_ledger_row *row, const struct sum *sum)
 {
-	return row->demand && row->overrun_ns && !row->overrun_ended_ns && row->overrun_gpu == sum->gpu &&
+	return row->demand && row->overrun_ns[sum->gpu] && !row->overrun_ended_ns && !is_old(row, sum->now) &&
 	       sum->now < overrun.found_ns[sum->gpu] + QUIET_NS;
-}
-
-static bool is_recent(const struct daemon_ledger_row *row, uint64_t now)
-{
-	return now < row->overrun_found_ns + COUNTS_NS;
 }
 
 static void add(struct daemon_ledger_row *row, void *argument)
@@ -217,9 +232,9 @@ static void add(struct daemon_ledger_row *row, void *argument)
 
 	if (!is_counted(row, sum))
 		return;
-	sum->ns += row->overrun_ns;
-	if (row->overrun_ns > sum->most && is_recent(row, sum->now))
-		sum->most = row->overrun_ns;
+	sum->ns += row->overrun_ns[sum->gpu];
+	if (row->overrun_ns[sum->gpu] > sum->most)
+		sum->most = row->overrun_ns[sum->gpu];
 }
 
 /* One that was found lately, with half as much time as the one with most, or more. */
@@ -227,7 +242,8 @@ static void end(struct daemon_ledger_row *row, void *argument)
 {
 	const struct sum *sum = argument;
 
-	if (!is_counted(row, sum) || !is_recent(row, sum->now) || row->overrun_ns < sum->most / 2)
+	if (!is_counted(row, sum) || sum->now >= row->overrun_found_ns + COUNTS_NS ||
+	    row->overrun_ns[sum->gpu] < sum->most / 2)
 		return;
 	vcuda_log_peer("guest process %u (worker %d) runs kernels in other VMs' turns, and says that they may wait: "
 		       "%llu s on GPU %u, of all such processes together, so it is ended (raise --max-kernel-time)",
@@ -247,15 +263,6 @@ static void kill_if_late(struct daemon_ledger_row *row, void *now)
 		       row->worker, *row->guest_pid);
 	row->over = true;
 	row->broken(row);
-}
-
-static uint64_t limit_ns(void)
-{
-	uint64_t seconds = overrun.options->max_kernel_time;
-
-	if (seconds == VCUDA_LEDGER_KERNEL_SECONDS_DEFAULT)
-		seconds = VCUDA_TURNS_KERNEL_SECONDS;
-	return seconds < UINT64_MAX / SECOND_NS ? seconds * SECOND_NS : UINT64_MAX;
 }
 
 void daemon_overrun_samples(const struct vcuda_gpu_use *m)

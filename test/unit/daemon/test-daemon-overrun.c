@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "host/daemon/limits/ledger.h"
 #include "host/daemon/limits/overrun.h"
 #include "test/check.h"
@@ -95,7 +96,7 @@ static void test_waits(void)
 	set(1, true, true);
 	daemon_overrun_late_from(now);
 	look_for(0, 100, 9);
-	CHECK(rows[0].overrun_ns && !rows[1].overrun_ns);
+	CHECK(rows[0].overrun_ns[1] && !rows[1].overrun_ns[1]);
 	CHECK(!is_told(0));
 	look_for(0, 100, 2);
 	CHECK(is_told(0) && !is_told(1) && !broken_count);
@@ -121,7 +122,7 @@ static void test_between_turns(void)
 		daemon_overrun_late_until(at + ROUND);
 	}
 	look_for(0, 100, 19);
-	CHECK(rows[0].overrun_ns > 9 * SECOND && rows[0].overrun_ns < 10 * SECOND && !is_told(0));
+	CHECK(rows[0].overrun_ns[1] > 9 * SECOND && rows[0].overrun_ns[1] < 10 * SECOND && !is_told(0));
 	look_for(0, 100, 2);
 	CHECK(is_told(0));
 	end();
@@ -132,7 +133,7 @@ static void test_in_its_turn(void)
 	begin();
 	set(0, true, true);
 	look_for(0, 100, 20);
-	CHECK(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns[1] && !is_told(0));
 	end();
 }
 
@@ -143,10 +144,10 @@ static void test_does_not_wait(void)
 	set(0, true, false);
 	daemon_overrun_late_from(now);
 	look_for(0, 100, 30);
-	CHECK(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns[1] && !is_told(0));
 	set(0, false, true);
 	look_for(0, 100, 30);
-	CHECK(!rows[0].overrun_ns && !is_told(0));
+	CHECK(!rows[0].overrun_ns[1] && !is_told(0));
 	end();
 }
 
@@ -157,7 +158,7 @@ static void test_kernels_that_end(void)
 	daemon_overrun_late_from(now);
 	for (int i = 0; i < 5; i++) {
 		look_for(0, 100, 8);
-		CHECK(rows[0].overrun_ns);
+		CHECK(rows[0].overrun_ns[1]);
 		daemon_overrun_forget(&rows[0]);
 	}
 	CHECK(!is_told(0));
@@ -259,6 +260,130 @@ static void test_many(void)
 	end();
 }
 
+/* One look of the driver that names the worker. */
+static void look_once(uint32_t gpu, int worker)
+{
+	struct vcuda_gpu_use m = {.type = VCUDA_GPU_USE_SAMPLES, .gpu = gpu, .count = 1};
+
+	m.samples[0] =
+		(struct vcuda_gpu_use_sample){.process = (uint32_t)(100000000 + worker), .busy = 100, .time_ns = now};
+	daemon_overrun_samples(&m);
+}
+
+/* Sixteen processes with endless kernels on two GPUs. */
+static void test_many_on_two_gpus(void)
+{
+	begin();
+	for (int i = 0; i < 16; i++)
+		set(i, true, true);
+	daemon_overrun_late_from(now);
+	for (int i = 0; i < 300 && count_told() < 16; i++, now += STEP) {
+		for (uint32_t gpu = 1; gpu <= 2; gpu++)
+			if (!is_told((i + (gpu == 2 ? 8 : 0)) % 16))
+				look_once(gpu, (i + (gpu == 2 ? 8 : 0)) % 16);
+	}
+	CHECK(count_told() == 16);
+	end();
+}
+
+/* Rare kernels of one process, whose work never ends, beside kernels of another one that end. */
+static void test_rare_beside_others(void)
+{
+	begin();
+	set(0, true, true);
+	set(1, true, true);
+	daemon_overrun_late_from(now);
+	for (int times = 0; times < 12; times++) {
+		look_for(0, 100, 2);
+		for (int i = 0; i < 45; i++) {
+			look(1, 100);
+			daemon_overrun_forget(&rows[1]);
+			now += SECOND;
+		}
+	}
+	CHECK(!count_told());
+	end();
+}
+
+/* A process is not ended for the time of another one, which has not been found for long. */
+static void test_newcomer(void)
+{
+	begin();
+	set(0, true, true);
+	set(1, true, true);
+	set(2, true, true);
+	daemon_overrun_late_from(now);
+	look_for(0, 100, 9);
+	for (int i = 0; i < 12; i++) {
+		look_once(1, 1);
+		daemon_overrun_forget(&rows[1]);
+		now += SECOND;
+	}
+	look_for(2, 100, 2);
+	CHECK(!is_told(2));
+	look_for(2, 100, 4);
+	CHECK(is_told(2) && !is_told(0));
+	end();
+}
+
+/* After more than a minute without a look that finds it a process's time counts no more. */
+static void test_old(void)
+{
+	begin();
+	for (int i = 0; i < 3; i++)
+		set(i, true, true);
+	daemon_overrun_late_from(now);
+	look_for(0, 100, 9);
+	for (int i = 0; i < 50; i++) {
+		look_once(1, 1);
+		daemon_overrun_forget(&rows[1]);
+		now += 2 * SECOND;
+	}
+	look_for(2, 100, 9);
+	CHECK(!count_told());
+	look_for(2, 100, 2);
+	CHECK(is_told(2));
+	end();
+}
+
+/* The time that a pause pays for is paid once. */
+static void test_paid_once(void)
+{
+	begin();
+	daemon_overrun_others_share(1);
+	set(0, true, true);
+	set(1, true, true);
+	daemon_overrun_late_from(now);
+	for (int i = 0; i < 4; i++) {
+		look(0, 100);
+		look(1, 100);
+	}
+	now += 4 * SECOND;
+	look(0, 100);
+	CHECK(rows[0].overrun_ns[1] + rows[1].overrun_ns[1] > 3 * SECOND);
+	end();
+}
+
+/* Each counts as one that works for some seconds, whatever a pause has paid for. */
+static void test_counts(void)
+{
+	begin();
+	now = vcuda_now_ns();
+	set(0, true, true);
+	set(1, true, true);
+	daemon_overrun_late_from(now - 10 * SECOND);
+	now -= 5 * SECOND;
+	look_once(1, 0);
+	now += STEP;
+	look_once(1, 0);
+	now += 4 * SECOND;
+	look_once(1, 1);
+	CHECK(daemon_overrun_counts(&rows[0]) && daemon_overrun_counts(&rows[1]) && !daemon_overrun_counts(&rows[2]));
+	daemon_overrun_forget(&rows[0]);
+	CHECK(!daemon_overrun_counts(&rows[0]));
+	end();
+}
+
 /* A worker that has ended leaves no time to another one. */
 static void test_ended(void)
 {
@@ -294,6 +419,7 @@ int main(void)
 	CHECK(!daemon_loop_init(&loop));
 	CHECK(!daemon_ledger_refresh(&options));
 	daemon_overrun_open(&options);
+	test_counts();
 	test_in_its_turn();
 	CHECK(!daemon_overrun_counts(&rows[0]));
 	test_waits();
@@ -305,6 +431,11 @@ int main(void)
 	test_pauses();
 	test_all_together();
 	test_many();
+	test_many_on_two_gpus();
+	test_rare_beside_others();
+	test_newcomer();
+	test_old();
+	test_paid_once();
 	test_ended();
 	test_two_gpus();
 	daemon_loop_close(&loop);

@@ -85,7 +85,6 @@ static void check_others(void)
 	rows[1].waits_since -= 2 * SECOND_NS;
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[2].number);
 	/* Kernels of the worker have been found. */
-	rows[1].overrun_ns = 1;
 	rows[1].overrun_found_ns = vcuda_now_ns() - 9 * SECOND_NS;
 	CHECK(daemon_ledger_choose_trial(rows[1].number, 0) == rows[1].number);
 	rows[1].overrun_found_ns -= 2 * SECOND_NS;
