@@ -96,6 +96,9 @@ void daemon_overrun_others_share(uint32_t share)
 
 void daemon_overrun_forget(struct daemon_ledger_row *row)
 {
+	/* Each look forgets the time of workers without work, which mostly have none. */
+	if (!row->overrun_found_ns)
+		return;
 	memset(row->overrun_ns, 0, sizeof(row->overrun_ns));
 	row->overrun_found_ns = 0;
 }

@@ -9,11 +9,11 @@
  * counts only if the work was late in all of that time.
  *
  * When the time of all workers on one GPU is --max-kernel-time, those that had most of it and were found lately are
- * told to end their processes, and killed if they do not. A worker's time is forgotten when its work has ended, or when
- * no look has found the worker for a minute. Where no look finds kernels of the VM on a GPU for more than some seconds,
- * the time there becomes less by what the VM's share is worth meanwhile: a VM that has pauses of its own gets no more
- * than its share, and a VM whose turns the arbiter holds back for a kernel that took long has paid for it. Not
- * thread-safe.
+ * told to end their processes, and killed if they do not. A worker's time is forgotten when its work has ended, or
+ * when no look has found the worker for eight times the limit, at least a minute. Where no look finds kernels of the
+ * VM on a GPU for more than some seconds, the time there becomes less by what the VM's share is worth meanwhile: a VM
+ * that has pauses of its own gets no more than its share, and a VM whose turns the arbiter holds back for a kernel
+ * that took long has paid for it. Not thread-safe.
  */
 #ifndef VCUDA_DAEMON_OVERRUN_H
 #define VCUDA_DAEMON_OVERRUN_H
