@@ -27,19 +27,34 @@ struct reader {
 	uint32_t line;
 };
 
+/* Reads what follows the mark. sscanf() looks for the end of its string first, which may be far behind the line. */
+static bool read_mark(const char *at, const char *stop, struct mark *m, char name[NAME_BYTES])
+{
+	char line[NAME_BYTES + 20];
+	size_t length = (size_t)(stop - at);
+
+	length = length < sizeof(line) ? length : sizeof(line) - 1;
+	memcpy(line, at, length);
+	line[length] = 0;
+	*name = 0;
+	return sscanf(line, "%8x%*1[ ]%99[A-Za-z0-9_$]", &m->offset, name) >= 1;
+}
+
 /* Goes to the next comment that marks an instruction. `name` gets the name of its function, or nothing. */
 static bool next_mark(struct reader *r, struct mark *m, char name[NAME_BYTES])
 {
+	const size_t mark = strlen(VCUDA_SASS_MARK);
+
 	while (r->at < r->end) {
 		const char *line = r->at, *stop = memchr(line, '\n', (size_t)(r->end - line));
 
-		r->at = stop ? stop + 1 : r->end;
+		stop = stop ? stop : r->end;
+		r->at = stop < r->end ? stop + 1 : r->end;
 		r->line++;
-		if (strncmp(line, VCUDA_SASS_MARK, strlen(VCUDA_SASS_MARK)))
+		if ((size_t)(stop - line) < mark || memcmp(line, VCUDA_SASS_MARK, mark))
 			continue;
 		*m = (struct mark){.line = r->line};
-		*name = 0;
-		if (sscanf(line + strlen(VCUDA_SASS_MARK), "%8x%*1[ ]%99[A-Za-z0-9_$]", &m->offset, name) >= 1)
+		if (read_mark(line + mark, stop, m, name))
 			return true;
 	}
 	return false;
