@@ -153,6 +153,7 @@ struct ptx_fault {
 	uint32_t block[3], thread[3];
 	unsigned line;		/* PTX line, 0 if not known */
 	bool own;		/* `address` is an offset in shared memory, or in a thread's local memory */
+	const struct ptx_kernel *kernel; /* whose text `line` is of; NULL: not known */
 };
 
 /* The result of a forbidden access: the kernel ends, the access is done, or it reads zeroes and writes nothing. */
@@ -187,6 +188,11 @@ struct ptx_launch {
 	bool (*release)(void *heap, uint64_t address);
 	/* For cudaGraphSetConditional() in the kernel. False: the condition does not exist. */
 	bool (*decide)(uint64_t condition, uint32_t value);
+	/*
+	 * The code for the launch's block shape of the function at an address (sass/sass.h). May take long. Else the fault
+	 * of the kernel. NULL: there are no functions.
+	 */
+	enum ptx_fault_kind (*callee)(void *device, uint64_t address, const struct ptx_binary **binary);
 	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */
 	/*
 	 * Gives the number of another block that the calling thread also runs; false: there is none. NULL: blocks do

@@ -90,9 +90,17 @@ static void note_operand(struct ptx_body *body, const struct ptx_operand *o)
 		note_operand(body, &o->elements[e]);
 }
 
+/* The function that it calls has the lanes of a warp. It may have barriers, and wait for other blocks. */
+static bool calls_address(const struct ptx_instr *i)
+{
+	return (i->op->flags & PTX_F_CALL) && i->call && i->call->callee &&
+	       ptx_external_find(i->call) == PTX_EXTERNAL_CALL_ADDRESS;
+}
+
 static void note_features(struct ptx_body *body, const struct ptx_instr *i)
 {
-	body->has_barrier |= is_barrier(i);
+	body->has_barrier |= is_barrier(i) || calls_address(i) || body->function->callee;
+	body->has_waits |= calls_address(i);
 	body->has_warp |= (i->op->flags & PTX_F_WARP) || (i->mods & M(WARP));
 	body->has_signals |= speaks_to_others(i);
 	for (unsigned n = 0; n < i->count; n++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "front/ptx-opcodes.h"
+#include "sass/sass.h"
 
 /*
  * The parts of a function's address: a mark that no memory's address has, the module, the function. Addresses are even,
@@ -192,6 +193,7 @@ enum ptx_external ptx_external_find(const struct ptx_call *call)
 		[PTX_EXTERNAL_MALLOC] = {"malloc", 1, 1},
 		[PTX_EXTERNAL_VPRINTF] = {"vprintf", 2, 1},
 		[PTX_EXTERNAL_SET_CONDITIONAL] = {"cudaGraphSetConditional", 2, 0},
+		[PTX_EXTERNAL_CALL_ADDRESS] = {VCUDA_SASS_CALL, 1, 0},
 	};
 
 	for (unsigned n = PTX_EXTERNAL_ASSERTFAIL; n < PTX_EXTERNAL_COUNT; n++)

@@ -457,15 +457,21 @@ static bool append_unsupported(struct ptx_parser *p, const char *name, size_t le
 	return i->name || no_memory(p);
 }
 
+static bool is_string(const struct ptx_token *token, const char *text)
+{
+	size_t length = strlen(text);
+
+	return token->kind == PTX_TOK_STRING && token->length == length + 2 && !memcmp(token->text + 1, text, length);
+}
+
 /*
- * Three pragmas matter here. One allows a vector to be read where only its first bytes exist. Texts that are made from
+ * Four pragmas matter here. One allows a vector to be read where only its first bytes exist. Texts that are made from
  * machine code have the second in the place of an instruction that PTX cannot express. They have the third if the graph
- * has returns to calls that a lane has not made.
+ * has returns to calls that a lane has not made, and the fourth if the entry is a function that kernels call.
  */
 static bool parse_pragma(struct ptx_parser *p)
 {
-	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ",
-			  reconverge[] = "\"vcuda_reconverge\"";
+	static const char used[] = "used_bytes_mask", unsupported[] = "vcuda_unsupported ";
 	const char *text;
 
 	ptx_parse_next(p);
@@ -476,8 +482,8 @@ static bool parse_pragma(struct ptx_parser *p)
 		 !memcmp(text + 1, unsupported, sizeof(unsupported) - 1) &&
 		 !append_unsupported(p, text + sizeof(unsupported), p->token.length - sizeof(unsupported) - 1))
 		return false;
-	p->function->reconverges |=
-		p->token.length == sizeof(reconverge) - 1 && !memcmp(text, reconverge, sizeof(reconverge) - 1);
+	p->function->reconverges |= is_string(&p->token, "vcuda_reconverge");
+	p->function->callee |= is_string(&p->token, "vcuda_callee");
 	return ptx_parse_expect(p, PTX_TOK_STRING) && ptx_parse_expect(p, ';');
 }
 

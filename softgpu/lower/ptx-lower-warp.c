@@ -52,11 +52,17 @@ static LLVMValueRef one_for_all(struct lower *l, const struct ptx_operand *o)
 	return v;
 }
 
+/* The lanes that have not exited. */
+static LLVMValueRef live_lanes(struct lower *l)
+{
+	return l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
+}
+
 /* Calls the runtime for a barrier with its count, what it is for and the lanes' predicates; gives what it reduces to. */
 static LLVMValueRef reconverge(struct lower *l, LLVMValueRef id, LLVMValueRef count, uint32_t kind, LLVMValueRef predicates)
 {
 	LLVMValueRef args[8] = {l->fn.ctx, scalar_const(l->type.i32, lower_line(l->body, l->at.i->line)), id, count, l->at.mask}, r, go;
-	LLVMValueRef live = l->version.masked ? LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, "") : l->at.mask;
+	LLVMValueRef live = live_lanes(l);
 
 	args[5] = live;
 	args[6] = scalar_const(l->type.i32, kind);
@@ -322,7 +328,7 @@ bool emit_bad_target(struct lower *l, const struct ptx_instr *i)
 /* A function of the runtime, such as vprintf. Arguments of lane n: data[argument * 32 + n]. */
 bool emit_call(struct lower *l, const struct ptx_instr *i)
 {
-	LLVMValueRef args[6], r;
+	LLVMValueRef args[7], r;
 	unsigned lanes = l->version.width, width;
 
 	l->at.lanes = lanes;
@@ -341,7 +347,8 @@ bool emit_call(struct lower *l, const struct ptx_instr *i)
 	args[3] = l->mem.data;
 	args[4] = l->mem.extra;
 	args[5] = l->fn.thread;
-	call_runtime(l, "ptx_rt_call", l->type.i64, args, 6);
+	args[6] = lanes > 1 ? live_lanes(l) : args[2];
+	call_runtime(l, "ptx_rt_call", l->type.i64, args, 7);
 	if (i->ops[0].kind == PTX_OP_REG) {
 		r = LLVMBuildLoad2(l->b, type_for(l, l->type.i64), l->mem.extra, "");
 		LLVMSetAlignment(r, 8);

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "device/device.h"
 #include "device/memory.h"
+#include "module/callee.h"
 #include "module/lifted.h"
 
 #define TEXT_BYTES 300
@@ -143,7 +144,8 @@ static void describe_fault(const struct ptx_fault *f, char *text, size_t size)
 /* The place in the code, if it is known: by the machine code that the PTX was made of, or by the PTX. */
 static void describe_line(const struct CUfunc_st *function, const struct ptx_fault *f, char *text, size_t size)
 {
-	const struct softgpu_code_map *map = softgpu_lifted_map(function->lifted);
+	const struct softgpu_lifted *called = softgpu_callee_of(function->module, f->kernel);
+	const struct softgpu_code_map *map = softgpu_lifted_map(called ? called : function->lifted);
 	const char *callee;
 	uint32_t offset;
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "module/callee.h"
 #include "module/condition.h"
 #include "device/device.h"
 #include "module/fault.h"
@@ -133,6 +134,13 @@ static bool is_known_stray(void *device, uint64_t address, uint64_t bytes, bool 
 	const struct launch *l = device;
 
 	return softgpu_fault_is_known(l->function, l->view, address, bytes, write);
+}
+
+static enum ptx_fault_kind callee(void *device, uint64_t address, const struct ptx_binary **binary)
+{
+	const struct launch *l = device;
+
+	return softgpu_callee_find(l->module, address, l->ptx.block, binary);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)
@@ -332,6 +340,7 @@ static struct launch *make(struct CUfunc_st *f, const struct shape *s)
 	l->ptx.print = print;
 	l->ptx.stray = stray;
 	l->ptx.is_known_stray = is_known_stray;
+	l->ptx.callee = callee;
 	l->ptx.multiprocessors = softgpu_device()->threads;
 	l->ptx.serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 	return l;

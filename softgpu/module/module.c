@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "module/callee.h"
 #include "module/module.h"
 
 #include <stdatomic.h>
@@ -311,6 +312,7 @@ CUresult softgpu_module_make(struct CUctx_st *context, struct CUlib_st *library,
 	m->managed = managed ? managed : &m->own;
 	vcuda_list_init(&m->in_library);
 	vcuda_list_init(&m->functions);
+	vcuda_list_init(&m->callees);
 	if (!managed)
 		result = softgpu_managed_list(program, &m->own);
 	if (result == CUDA_SUCCESS)
@@ -367,6 +369,7 @@ void softgpu_module_unload(struct CUmod_st *m)
 	drop_variables(m);
 	softgpu_managed_free(&m->own);
 	softgpu_program_free(&m->program);
+	softgpu_callees_free(m);
 	while (!vcuda_list_empty(&m->functions)) {
 		struct CUfunc_st *f = container_of(m->functions.next, struct CUfunc_st, node);
 

@@ -43,7 +43,7 @@ struct CUmod_st {
 	struct CUlib_st *library; /* NULL: loaded by itself */
 	struct softgpu_owned owned;   /* by the context */
 	struct vcuda_list in_library;
-	struct vcuda_list functions;
+	struct vcuda_list functions, callees;
 	unsigned int refs; /* one for the module itself, each queued launch and each running compilation */
 	struct softgpu_program program;
 	uint64_t *addresses[SOFTGPU_IMAGE_TEXTS]; /* of each part's variables */

@@ -104,9 +104,13 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	struct ptx_warp *warp = &t->warps[t->current];
 	struct ptx_barrier *b;
 	uint32_t fresh, go;
+	bool all_here;
 
 	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
 		ptx_rt_cancelled(ctx, line, t->current * 32);
+	/* in a function other lanes of the warp may wait for its end */
+	all_here = lanes == live;
+	live |= ctx->caller_live;
 	if (id == PTX_CLUSTER_BARRIER)
 		id = PTX_BARRIERS - 1;
 	else if (id >= PTX_BARRIERS - 1)
@@ -131,7 +135,7 @@ uint64_t ptx_rt_barrier(struct ptx_context *ctx, uint32_t line, uint32_t id, uin
 	try_release(t, id);
 	if (kind & ARRIVE)
 		return (uint64_t)lanes << 32;
-	if (lanes == live && !(warp->released[id] & lanes))
+	if (all_here && !(warp->released[id] & lanes))
 		wait(t, warp, line);
 	go = warp->released[id] & lanes;
 	warp->released[id] &= ~go;
@@ -168,8 +172,8 @@ struct ptx_next ptx_sync_next(struct ptx_context *ctx, uint32_t line, uint32_t i
 	struct ptx_warp *warp = &t->warps[t->current];
 	uint32_t left, next;
 
-	if (lanes != live || id >= PTX_BARRIERS - 1 || __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) ||
-	    (t->parted && (warp->parked[id] | warp->released[id])))
+	if (lanes != (live | ctx->caller_live) || id >= PTX_BARRIERS - 1 ||
+	    __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) || (t->parted && (warp->parked[id] | warp->released[id])))
 		return sync_parts(ctx, line, id, lanes, live, value);
 	if (t->parted)
 		t->barriers[id].kind = t->barriers[id].expected = 0;
@@ -199,7 +203,7 @@ void ptx_rt_park(struct ptx_context *ctx, uint32_t line, uint32_t live)
 
 	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
 		ptx_rt_cancelled(ctx, line, t->current * 32);
-	warp->live = live;
+	warp->live = live | ctx->caller_live;
 	for (uint32_t id = 0; id < PTX_BARRIERS; id++)
 		if (warp->parked[id]) {
 			note_full(warp, &t->barriers[id], id);
@@ -250,7 +254,7 @@ void ptx_barrier_describe(const struct ptx_thread *t, struct ptx_fault *fault)
 			if (there && !(t->ready >> warps & 1)) {
 				lane = warps * 32 + (uint32_t)__builtin_ctz(there);
 				fault->address = id;
-				fault->line = ptx_line_of(t->ctx.binary, warp->line);
+				fault->line = warp->callee ? 0 : ptx_line_of(t->ctx.binary, warp->line);
 				waiting[id] += (uint32_t)__builtin_popcount(there);
 				fault->bytes = waiting[id];
 			}

@@ -133,12 +133,17 @@ static void drop_tsan_fiber(struct ptx_warp *warp)
 	warp->tsan_fiber = NULL;
 }
 
+/* A stack's functions may not have returned: the sanitizer's marks of their frames are still there. */
+void ptx_stack_clean(const struct ptx_warp *warp)
+{
+	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
+}
+
 void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t), struct ptx_thread *t)
 {
 	uint64_t *top = (uint64_t *)((char *)warp->stack + warp->stack_bytes);
 
-	/* a warp's functions do not return, so the sanitizers' marks of the last warp's frames are still there */
-	ASAN_UNPOISON_MEMORY_REGION(warp->stack, warp->stack_bytes);
+	ptx_stack_clean(warp);
 	drop_tsan_fiber(warp);
 #ifdef __SANITIZE_THREAD__
 	warp->tsan_fiber = __tsan_create_fiber(0);
@@ -237,6 +242,18 @@ bool ptx_thread_reserve(struct ptx_thread *t, uint32_t stacks)
 	return true;
 }
 
+static void free_callees(struct ptx_warp *warp, size_t page)
+{
+	for (struct ptx_callee *c = warp->callees, *next; c; c = next) {
+		next = c->next;
+		free_stack(&c->warp, page);
+		release(&c->frame, &c->frame_room);
+		release(&c->cache, &c->cache_room);
+		free(c);
+	}
+	warp->callees = warp->callee = NULL;
+}
+
 void ptx_thread_empty(struct ptx_thread *t)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -244,6 +261,7 @@ void ptx_thread_empty(struct ptx_thread *t)
 	for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
 		drop_tsan_fiber(&t->warps[w]);
 		free_stack(&t->warps[w], page);
+		free_callees(&t->warps[w], page);
 	}
 	release(&t->shared, &t->shared_room);
 	release(&t->local, &t->local_room);
@@ -320,7 +338,7 @@ struct ptx_next ptx_thread_next_warp(struct ptx_thread *t)
 
 	if (!next && !t->ctx.binary->waits)
 		next = t->ready & ~(1u << t->current);
-	if (!next || t->faulted || t->wants_masked)
+	if (!next || t->faulted || t->wants_masked || t->wants_callee)
 		return (struct ptx_next){t->scheduler, &from->sp};
 	t->current = (uint32_t)__builtin_ctz(next);
 	return (struct ptx_next){t->warps[t->current].sp, &from->sp};

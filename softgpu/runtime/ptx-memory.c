@@ -218,8 +218,11 @@ static uint64_t held(const struct ptx_thread *t)
 {
 	uint64_t bytes = t->shared_room + t->local_room + t->cache_room + t->frames_room;
 
-	for (unsigned w = 0; w < PTX_MAX_WARPS; w++)
+	for (unsigned w = 0; w < PTX_MAX_WARPS; w++) {
 		bytes += stack_charge(t->warps[w].stack_bytes);
+		for (const struct ptx_callee *c = t->warps[w].callees; c; c = c->next)
+			bytes += stack_charge(c->warp.stack_bytes) + c->frame_room + c->cache_room;
+	}
 	return bytes;
 }
 
@@ -407,6 +410,24 @@ bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_
 	if (charge && !take(t, charge, most(PTX_TWICE)))
 		return false;
 	ok = ptx_thread_stack(warp, bytes);
+	if (charge)
+		ptx_memory_settle(t);
+	return ok;
+}
+
+bool ptx_memory_provide_callee(struct ptx_thread *t, struct ptx_callee *c)
+{
+	const struct ptx_binary *b = c->ctx.binary;
+	size_t cache = (b->site_count + 1) * sizeof(struct ptx_cached_range);
+	uint64_t charge =
+		more(c->frame_room, b->frame_bytes) + more(c->cache_room, cache) + more_stack(&c->warp, c->code->stack);
+	bool ok;
+
+	if (charge && !take(t, charge, most(PTX_TWICE)))
+		return false;
+	ok = ptx_thread_grow(&c->frame, &c->frame_room, b->frame_bytes) &&
+	     ptx_thread_grow(&c->cache, &c->cache_room, cache) && ptx_thread_stack(&c->warp, c->code->stack);
+	c->warp.frame = c->frame;
 	if (charge)
 		ptx_memory_settle(t);
 	return ok;

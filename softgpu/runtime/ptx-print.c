@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/ptx-callee.h"
 #include "runtime/ptx-run.h"
 
 /*
@@ -452,10 +453,14 @@ static const struct {
 };
 
 uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t number, uint32_t mask, const uint64_t *arguments,
-		     uint64_t *result, uint32_t thread)
+		     uint64_t *result, uint32_t thread, uint32_t live)
 {
 	const struct ptx_site *site = &ctx->binary->sites[number];
 
+	if (site->operation == PTX_EXTERNAL_CALL_ADDRESS) {
+		ptx_call_address(ctx, mask, arguments, thread, live);
+		return 0;
+	}
 	for (uint32_t left = mask; left; left &= left - 1) {
 		unsigned lane = (unsigned)__builtin_ctz(left);
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/ptx-callee.h"
 #include "runtime/ptx-hot.h"
 #include "runtime/ptx-thread.h"
 
@@ -246,7 +247,7 @@ static enum turn take_turn(struct ptx_thread *t)
 			ptx_thread_resume(t);
 			if (t->faulted)
 				return TURN_FAULT;
-		} while (t->wants_masked && provide_masked(t));
+		} while (t->wants_callee ? ptx_callee_provide(t) : t->wants_masked && provide_masked(t));
 		if (t->faulted)
 			return TURN_FAULT;
 		if (t->current > w)
@@ -289,6 +290,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	t->ready = UINT32_MAX >> (32 - t->warp_count);
 	ctx->more = 0;
 	t->faulted = t->wants_masked = t->companions = t->strides = false;
+	t->wants_callee = NULL;
 	if (b->fibers)
 		ptx_barrier_reset(t);
 	if (!ptx_memory_is_prepared(t, launch)) {
@@ -299,6 +301,7 @@ static bool begin_block(struct ptx_thread *t, const struct ptx_launch *launch, u
 	}
 	for (uint32_t w = 0; w < t->warp_count; w++) {
 		t->warps[w].number = w;
+		t->warps[w].callee = NULL;
 		begin_warp(b, &t->warps[w]);
 		start_fiber(t, &t->warps[w]);
 	}

@@ -55,7 +55,7 @@ struct ptx_context {
 	const struct ptx_binary *binary;
 	struct ptx_thread *thread;
 	struct ptx_fault *fault;
-	uint32_t first_thread; /* of the warp that runs now */
+	uint32_t caller_live; /* in a function: lanes of the warp that had not exited when it was called; else 0 */
 };
 
 /* Entry and exit of a version of a kernel: the head of a warp's frame, which live registers follow. */
@@ -219,7 +219,8 @@ enum {
 void ptx_rt_round(uint32_t operation, uint32_t lanes, const void *a, const void *b, const void *c, void *out);
 uint64_t ptx_rt_clock(void);
 uint64_t ptx_rt_nanoseconds(void);
+/* live: the warp's lanes that have not exited */
 uint64_t ptx_rt_call(struct ptx_context *ctx, uint32_t site, uint32_t mask, const uint64_t *arguments, uint64_t *result,
-		     uint32_t thread);
+		     uint32_t thread, uint32_t live);
 
 #endif

@@ -15,7 +15,8 @@ void ptx_fault_describe(const struct ptx_context *ctx, const struct ptx_site *si
 					     "param",   "register", "texture", "surface"};
 	const uint32_t *d = ctx->binary->blockdim;
 
-	*fault = (struct ptx_fault){.kind = kind, .address = address, .space = "generic"};
+	*fault =
+		(struct ptx_fault){.kind = kind, .address = address, .space = "generic", .kernel = ctx->binary->kernel};
 	if (site) {
 		fault->bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 		fault->write = site->write;

@@ -29,6 +29,19 @@ struct ptx_warp {
 	uint32_t result[PTX_BARRIERS];                         /* of the last phase that released lanes */
 	uint32_t full;                                         /* barriers, as bits, that have counted the whole warp */
 	uint32_t line;                                         /* of the barrier that it waits at */
+	struct ptx_callee *callees, *callee; /* memory for calls, the outermost first; the call at hand, or NULL */
+};
+
+/* A function that a warp calls by its address (ptx-callee.c). */
+struct ptx_callee {
+	struct ptx_callee *next;   /* for a call that this one makes */
+	struct ptx_callee *caller; /* NULL: the kernel */
+	uint64_t address;
+	struct ptx_context ctx;               /* the caller's, for this function */
+	struct ptx_machine_code *code, *full; /* the version that runs; the full one, once it is known */
+	struct ptx_warp warp;                 /* its stack, its frame, and which version runs */
+	void *frame, *cache;
+	size_t frame_room, cache_room;
 };
 
 /* One phase of a barrier. */
@@ -54,6 +67,7 @@ struct ptx_thread {
 	void *scheduler; /* stack pointer of the loop that switches between warps */
 	void *tsan_fiber;      /* ThreadSanitizer's name of its stack */
 	bool faulted, wants_masked;
+	struct ptx_callee *wants_callee; /* of the present warp, for the scheduler; NULL: none */
 	bool busy;  /* with a block */
 	bool companions; /* other blocks stride through memory beside this one, or may yet */
 	bool strides;    /* and it does: its last warp has given them a turn */
@@ -71,6 +85,9 @@ struct ptx_thread {
 
 /* The warp begins with entry(t), which must not return. */
 void ptx_fiber_start(struct ptx_warp *warp, void (*entry)(struct ptx_thread *t), struct ptx_thread *t);
+
+/* Before a stack is used anew. */
+void ptx_stack_clean(const struct ptx_warp *warp);
 
 /* Makes *memory at least `bytes` long, zeroed and aligned to a page; its old contents are lost if it grows. */
 bool ptx_thread_grow(void **memory, size_t *room, size_t bytes);
@@ -159,6 +176,8 @@ enum ptx_provided ptx_memory_provide(struct ptx_thread *t, const struct ptx_laun
 void ptx_memory_prepare(struct ptx_thread *t, const struct ptx_launch *launch);
 /* A larger stack for a warp of a resident block. */
 bool ptx_memory_provide_stack(struct ptx_thread *t, struct ptx_warp *warp, size_t bytes);
+/* The stack, the frame and the cache for the code of a callee. */
+bool ptx_memory_provide_callee(struct ptx_thread *t, struct ptx_callee *c);
 /* Memory of `t` has been unmapped. */
 void ptx_memory_settle(struct ptx_thread *t);
 /* Frees unused memory of the calling OS thread, whose first one is `t`, or else waits a moment for others. */

@@ -41,6 +41,8 @@ static void declare_functions(struct sass_text *text, const struct sass_cubin *c
 		if (used)
 			sass_text_put(text, externals[e].declaration);
 	}
+	if (c->has_callees)
+		sass_text_put(text, ".extern .func " VCUDA_SASS_CALL "(.param .b64 a);\n");
 }
 
 static uint64_t blocks_of_cluster(const struct sass_function *f)
@@ -53,8 +55,8 @@ static uint64_t blocks_of_cluster(const struct sass_function *f)
 	return blocks;
 }
 
-static int lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, char *error,
-		size_t room)
+static int lift(struct sass_text *text, const struct sass_cubin *c, const struct sass_function *f, const char *entry,
+		char *error, size_t room)
 {
 	struct sass_whole whole;
 	int result;
@@ -66,6 +68,7 @@ static int lift(struct sass_text *text, const struct sass_cubin *c, const struct
 	result = sass_whole_make(c, f, &whole, error, room);
 	if (result)
 		return result;
+	whole.function.entry = entry;
 	result = sass_lift(c, &whole.function, text, error, room);
 	sass_whole_free(&whole);
 	return result;
@@ -84,7 +87,8 @@ static int add_kernel(struct sass_text *text, const struct contents *of, const s
 {
 	char error[200] = "machine code that was not translated";
 	size_t before = text->length;
-	int result = of->outline ? -ENOTSUP : lift(text, of->cubin, f, error, sizeof(error));
+	const char *entry = f->kernel ? NULL : of->kernel;
+	int result = of->outline ? -ENOTSUP : lift(text, of->cubin, f, entry, error, sizeof(error));
 
 	if (result != -ENOTSUP)
 		return result;
@@ -97,11 +101,28 @@ static int add_kernel(struct sass_text *text, const struct contents *of, const s
 	return 0;
 }
 
+/* The function that the name of a callee's entry is of; NULL: none. */
+static const struct sass_function *callee(const struct contents *of)
+{
+	const struct sass_function *f;
+	unsigned int section;
+	char name[64];
+
+	if (!of->kernel || sscanf(of->kernel, VCUDA_SASS_CALLEE, &section) != 1 ||
+	    !vcuda_sass_callee(vcuda_sass_address(section, 0), name, sizeof(name)) || strcmp(name, of->kernel))
+		return NULL;
+	f = sass_function_in(of->cubin, section);
+	return f && !f->kernel ? f : NULL;
+}
+
 static int add_kernels(struct sass_text *text, const struct contents *of)
 {
+	const struct sass_function *called = callee(of);
 	const struct sass_cubin *c = of->cubin;
 	int result = 0;
 
+	if (called)
+		return add_kernel(text, of, called);
 	for (uint32_t n = 0; n < c->function_count && !result && !text->failed; n++)
 		if (c->functions[n].kernel && sass_is_name(c->functions[n].name) &&
 		    (!of->kernel || of->outline || !strcmp(of->kernel, c->functions[n].name)))

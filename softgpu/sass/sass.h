@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define VCUDA_SASS_LIBRARY "libvcuda-sass.so"
 #define VCUDA_SASS_FUNCTION "vcuda_sass_to_ptx"
@@ -24,10 +25,36 @@
 #define VCUDA_SASS_OUTLINE ""
 
 /*
+ * In the place of a kernel's name: the function of this section, as an entry of the same name without parameters.
+ * Kernels call such a function through its address, by the PTX function VCUDA_SASS_CALL. Local memory, of which all
+ * kernels and callees of a cubin have the same number of bytes, has the registers for the callee, and for the caller
+ * after the callee. A thread of the entry that ends has returned, or has exited, as local memory says to the caller.
+ */
+#define VCUDA_SASS_CALLEE "$vcuda_callee_%u"
+#define VCUDA_SASS_CALL "vcuda_call_address"
+
+/* The number that variables have for an address of code, `offset` bytes into a section. No memory has such an address.
+ */
+static inline uint64_t vcuda_sass_address(uint32_t section, uint64_t offset)
+{
+	return 1ull << 63 | (uint64_t)section << 32 | (uint32_t)offset;
+}
+
+/* The name of the callee at an address. False: it is no address of a section's begin. */
+static inline bool vcuda_sass_callee(uint64_t address, char *name, size_t room)
+{
+	uint32_t section = (uint32_t)(address >> 32) & INT32_MAX;
+
+	if (address != vcuda_sass_address(section, 0))
+		return false;
+	return snprintf(name, room, VCUDA_SASS_CALLEE, section) < (int)room;
+}
+
+/*
  * The text of a cubin, which ends with a NUL and is freed with free(). `kernel`: NULL: all of the cubin;
- * VCUDA_SASS_OUTLINE: variables with their values, and kernels without their code; else one kernel, and variables without
- * values. Variables are the same in each, in the same order, and a kernel may need more behind these.
- * 0; -ENOTSUP: code for this architecture is not taken; -ENOSYS: the one kernel has something that is not translated,
+ * VCUDA_SASS_OUTLINE: variables with their values, and kernels without their code; else one kernel, and variables
+ * without values. Variables are the same in each, in the same order, and a kernel may need more behind these. 0;
+ * -ENOTSUP: code for this architecture is not taken; -ENOSYS: the one kernel has something that is not translated,
  * which `error` names; -EINVAL: the cubin is malformed; -ENOMEM. `error`, of `room` bytes, says why. Thread-safe.
  */
 typedef int vcuda_sass_to_ptx_function(const void *cubin, size_t bytes, const char *kernel, char **text, size_t *length,
@@ -44,7 +71,8 @@ vcuda_sass_ask_function vcuda_sass_ask_for_memory;
 /* Whether code for sm_N is taken. Code for exactly one architecture, such as sm_90a, is not. */
 static inline bool vcuda_sass_takes(unsigned int architecture)
 {
-	return architecture == 75 || architecture == 80 || architecture == 86 || architecture == 89 || architecture == 90;
+	return architecture == 75 || architecture == 80 || architecture == 86 || architecture == 89 ||
+	       architecture == 90;
 }
 
 #endif

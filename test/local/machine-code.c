@@ -3,7 +3,8 @@
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
  * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
- * sass-branch.ptx, diverged, of sass-diverged.ptx, or reconverge, of sass-reconverge.ptx.
+ * sass-branch.ptx, functions, of sass-table.ptx, diverged, of sass-diverged.ptx, or reconverge, of
+ * sass-reconverge.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,6 +243,26 @@ static void run_strays(CUmodule module)
 	}
 }
 
+/* Calls through a table of functions: other ones in each lane, in some lanes, in each warp. */
+static void run_functions(CUmodule module)
+{
+	for (unsigned int n = 1; n <= 64; n *= 4) {
+		unsigned int results[THREADS];
+		CUdeviceptr p;
+		void *params[] = {&p, &n};
+
+		OK(cuMemAlloc_v2(&p, sizeof(results)));
+		OK(cuLaunchKernel(kernel(module, "dispatches"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+		OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+		for (unsigned int i = 0; i < THREADS; i++) {
+			unsigned int expected[] = {3 * i + 1, 2 * i, i + 100 * (i & 3), i};
+
+			CHECK(results[i] == expected[i / n & 3]);
+		}
+		OK(cuMemFree_v2(p));
+	}
+}
+
 /* A jump by a table. */
 static void run_tables(CUmodule module)
 {
@@ -364,6 +385,8 @@ int main(int argc, char **argv)
 		module = load(argv[n + 1]);
 		if (!strcmp(argv[1], "variables")) {
 			check_variables(module);
+		} else if (!strcmp(argv[1], "functions")) {
+			run_functions(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
 		} else if (!strcmp(argv[1], "diverged")) {

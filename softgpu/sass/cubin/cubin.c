@@ -108,6 +108,24 @@ static bool read_part(struct reader *r, const struct sass_section *s, struct sas
 	return true;
 }
 
+/* A callee uses the shared memory of the kernel. */
+static void note_callees(struct reader *r)
+{
+	struct sass_cubin *c = r->cubin;
+
+	for (uint32_t n = 0; n < c->function_count; n++) {
+		struct sass_function *f = &c->functions[n];
+
+		c->has_callees |= !f->kernel;
+		if (!f->kernel && r->file->architecture >= RESERVED_SHARED_FROM)
+			f->shared_bytes = f->shared_base = RESERVED_SHARED_BYTES;
+		if (f->frame_bytes > c->most_frame_bytes)
+			c->most_frame_bytes = f->frame_bytes;
+		if (f->registers > c->most_registers)
+			c->most_registers = f->registers;
+	}
+}
+
 static bool read_parts(struct reader *r)
 {
 	for (uint32_t n = 0; n < r->file->section_count; n++) {
@@ -127,6 +145,7 @@ static bool read_parts(struct reader *r)
 	}
 	for (uint32_t n = 0; n < r->cubin->function_count; n++)
 		sass_info_finish(&r->cubin->functions[n], r->file->architecture);
+	note_callees(r);
 	return true;
 }
 

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sass/sass.h"
+
 struct sass_param {
 	uint32_t ordinal, offset, bytes; /* offset within the parameter area */
 };
@@ -57,6 +59,7 @@ struct sass_part {
 
 struct sass_function {
 	const char *name;
+	const char *entry; /* the name that its entry has in the text; NULL: `name` */
 	bool kernel, global;
 	const uint8_t *code;
 	uint32_t bytes;   /* of the whole section, a multiple of 16 */
@@ -106,6 +109,9 @@ struct sass_cubin {
 		enum sass_space space; /* of a variable */
 	} * undefined;
 	struct sass_relocation *data_relocations; /* of all variables */
+	/* Functions that are no kernels, and the most that any function needs of a thread. */
+	bool has_callees;
+	uint32_t most_frame_bytes, most_registers;
 	struct sass_file *file;
 };
 
@@ -118,12 +124,6 @@ void sass_cubin_close(struct sass_cubin *cubin);
 
 /* The variable that has this byte of a section; NULL: none. An address right behind a variable is that variable's. */
 const struct sass_variable *sass_variable_at(const struct sass_cubin *cubin, uint32_t section, uint64_t offset);
-
-/* The number that variables have for an address of code. No memory has such an address. */
-static inline uint64_t sass_function_address(uint32_t section, uint64_t offset)
-{
-	return 1ull << 63 | (uint64_t)section << 32 | (uint32_t)offset;
-}
 
 /* The function whose code is this section; NULL: none. */
 const struct sass_function *sass_function_in(const struct sass_cubin *cubin, uint32_t section);

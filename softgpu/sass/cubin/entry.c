@@ -24,7 +24,7 @@ static void add_bounds(struct sass_text *text, const char *directive, const uint
 void sass_entry_add_head(struct sass_text *text, const struct sass_function *f)
 {
 	sass_text_put(text, ".visible .entry ");
-	sass_text_put(text, f->name);
+	sass_text_put(text, f->entry ? f->entry : f->name);
 	sass_text_put(text, "(");
 	for (uint32_t n = 0; n < f->param_count; n++)
 		sass_text_add(text, "%s\n\t.param .align %u .b8 $vcuda_p%u[%u]", n ? "," : "", alignment(&f->params[n]),

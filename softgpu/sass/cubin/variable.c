@@ -53,7 +53,7 @@ static bool add_function(struct writer *w, const struct sass_variable *v, const 
 	if (!r->symbol_section)
 		return fail(w, v, "the address of a function that the module does not have");
 	sass_text_add(w->text, "0x%" PRIx64,
-		      sass_function_address(r->symbol_section, r->symbol_value) + (uint64_t)r->addend);
+		      vcuda_sass_address(r->symbol_section, r->symbol_value) + (uint64_t)r->addend);
 	return true;
 }
 

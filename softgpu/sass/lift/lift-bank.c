@@ -198,7 +198,7 @@ static struct value address_bank(struct lift *l, uint32_t offset)
 	}
 	if (r->symbol_section && sass_function_in(l->cubin, r->symbol_section))
 		return value_of("0x%llx",
-				(unsigned long long)(sass_function_address(r->symbol_section, r->symbol_value) +
+				(unsigned long long)(vcuda_sass_address(r->symbol_section, r->symbol_value) +
 						     (uint64_t)r->addend));
 	if (r->is_function || (!r->symbol_section && !sass_variable_at(l->cubin, r->symbol_section, r->symbol_value)))
 		return value_of("0x%x", SASS_EXTERNAL_BASE + offset);

@@ -183,10 +183,11 @@ static const struct sass_part *part_at(const struct lift *l, uint32_t offset)
 static void mark(struct lift *l, uint32_t offset)
 {
 	const struct sass_part *part = part_at(l, offset);
+	const char *name = part ? part->name : is_callee(l) ? l->function->name : NULL;
 
 	sass_text_add(&l->body, "\t// %x", part ? offset - part->place : offset);
-	if (part)
-		sass_text_add(&l->body, " %.99s", sass_is_name(part->name) ? part->name : "callee");
+	if (name)
+		sass_text_add(&l->body, " %.99s", sass_is_name(name) ? name : "callee");
 	sass_text_put(&l->body, "\n");
 }
 
@@ -265,6 +266,8 @@ bool lift_body(struct lift *l)
 	l->depth = 0;
 	if (l->no_memory)
 		return false;
+	if (is_callee(l))
+		callee_begin(l);
 	if (l->compares_returns)
 		return lift_instructions(l, 0, NULL, count_of(l));
 	return lift_region(l, 0);

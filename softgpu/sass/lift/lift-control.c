@@ -175,15 +175,34 @@ static void return_from(struct lift *l, struct value p, struct value address, in
 	jump_to(l, p, l->calls_open[l->depth - 1].instance, back);
 }
 
+/* The caller's return address is of another section. */
+static void return_to_one_of(struct lift *l, const struct sass_instr *i, struct value p, struct value address)
+{
+	uint32_t own = (uint32_t)(vcuda_sass_address(l->function->section, 0) >> 32);
+	struct sass_operand upper = i->a;
+	struct value high, is_code, is_other;
+
+	upper.reg++;
+	high = in_register(l, source_bits(l, &upper));
+	is_code = compute_predicate(l, "setp.lt.s32", "%s, 0", high.text);
+	is_other = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", high.text, own);
+	callee_return(l, combine(l, 0, p, combine(l, 0, is_code, is_other)));
+	jump_to_one_of(l, p, address, l->returned, base_of(l, i));
+}
+
 /* A return address is the offset of an instruction behind a call. */
 bool lift_ret(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address = in_register(l, source_bits(l, &i->a));
 
-	if (l->compares_returns)
+	if (l->compares_returns && is_callee(l))
+		return_to_one_of(l, i, p, address);
+	else if (l->compares_returns)
 		jump_to_one_of(l, p, address, l->returned, base_of(l, i));
 	else if (l->depth)
 		return_from(l, p, address, base_of(l, i));
+	else if (is_callee(l))
+		callee_return(l, p);
 	else
 		emit(l, "trap");
 	return true;
@@ -284,7 +303,10 @@ static bool call_named(struct lift *l, const char *name, struct value p)
 	return true;
 }
 
-/* Compares the address with those of all functions of bank 4, which are external. */
+/*
+ * Compares the address with those of all functions of bank 4, which are external. Any other function is in a section of
+ * its own.
+ */
 bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i), address;
@@ -317,7 +339,10 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 		emit(l, "bra $vcuda_E%u", end);
 		sass_text_add(&l->body, "$vcuda_E%u:\n", next);
 	}
-	emit(l, "trap");
+	if (l->calls_addresses)
+		call_address(l, source_64(l, &i->a));
+	else
+		emit(l, "trap");
 	sass_text_add(&l->body, "$vcuda_E%u:\n", end);
 	forget_all_pairs(l);
 	return true;

@@ -49,14 +49,14 @@ static struct sass_operand *immediate(struct lift *l)
 	return found;
 }
 
-/* A return address is the offset in the function; another function's address is a number of its own. */
+/* The lower half of a return address is the offset in the function; another function's has the place in its section. */
 static bool relocate_function(struct lift *l, const struct sass_relocation *r, struct sass_operand *o)
 {
 	uint64_t offset = r->symbol_value + (uint64_t)r->addend, address;
 
 	if (!r->symbol_section)
 		return refuse(l, " with the address of %.60s", r->symbol);
-	address = r->symbol_section == l->function->section ? offset : sass_function_address(r->symbol_section, offset);
+	address = vcuda_sass_address(r->symbol_section, offset);
 	o->number = (uint32_t)(r->type == HIGH_HALF ? address >> 32 : address);
 	return true;
 }

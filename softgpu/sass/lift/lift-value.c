@@ -296,16 +296,21 @@ struct value predicate(struct lift *l, unsigned int number, bool negated)
 	return negated ? compute_predicate(l, "not.pred", "%s", v.text) : v;
 }
 
-struct value predicate_result(struct lift *l, unsigned int number)
+struct value named_predicate_result(struct lift *l, bool uniform, unsigned int number)
 {
-	bool uniform = has_uniform_predicates(l) || (l->i->form->function == SASS_LIFT_VOTE && writes_uniform(l));
-
 	l->predicate_writes[number + (uniform ? 8u : 0)]++;
 	if (!l->keeps_sum)
 		l->lower_sums[number + (uniform ? 8u : 0)].known = false;
 	number &= 7;
 	return value_of(uniform ? "%%up%u_%u" : "%%p%u_%u", number,
 			webs_write(l->webs, (uniform ? WEB_UNIFORM_PREDICATE : WEB_PREDICATE) + number, l->guard[0]));
+}
+
+struct value predicate_result(struct lift *l, unsigned int number)
+{
+	bool uniform = has_uniform_predicates(l) || (l->i->form->function == SASS_LIFT_VOTE && writes_uniform(l));
+
+	return named_predicate_result(l, uniform, number);
 }
 
 struct value guard_value(struct lift *l)

@@ -128,6 +128,7 @@ static bool find_targets(struct lift *l, uint32_t count)
 			l->target[target / SASS_BYTES] = true;
 		tables |= i.form->function == SASS_LIFT_BRX;
 		functions |= i.form->function == SASS_LIFT_CALL && i.a.kind;
+		l->calls_addresses |= i.form->function == SASS_LIFT_CALL_ABS && i.a.kind && l->cubin->has_callees;
 		l->shared_window |= i.form->function == SASS_LIFT_S2R && i.field[SASS_F_SR] == SASS_SR_SWINHI;
 	}
 	if (functions)
@@ -225,15 +226,6 @@ static void declare_registers(const struct lift *l, struct sass_text *out)
 	sass_text_put(out, "\t.reg .pred %pt, %pf;\n\tsetp.eq.u32 %pt, 0, 0;\n\tsetp.ne.u32 %pf, 0, 0;\n");
 }
 
-/* Local memory of a thread. The compiler does not know how deep functions recur: calls get what CUDA gives by default.
- */
-#define CALL_BYTES 1024
-
-uint32_t frame_of(const struct lift *l)
-{
-	return ((l->function->frame_bytes + 15) & ~15u) + (l->calls ? CALL_BYTES : 0);
-}
-
 static uint32_t shared_bytes(const struct lift *l)
 {
 	return l->function->shared_bytes - l->function->shared_base;
@@ -241,8 +233,6 @@ static uint32_t shared_bytes(const struct lift *l)
 
 static void declare_windows(const struct lift *l, struct sass_text *out)
 {
-	uint32_t frame = frame_of(l);
-
 	if (l->uses_members)
 		sass_text_put(out, "\t.reg .b32 %members;\n");
 	if (l->uses_result)
@@ -262,7 +252,7 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 		sass_text_add(out,
 			      "\t.local .align 16 .b8 $vcuda_local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
 			      "\tmov.u32 %%local, $vcuda_local;\n\tmov.u64 %%local64, $vcuda_local;\n",
-			      frame ? frame : 16);
+			      local_bytes_of(l));
 }
 
 static void declare_bank2(const struct lift *l, struct sass_text *out)
@@ -298,6 +288,8 @@ static void write_entry(const struct lift *l, struct sass_text *out)
 	/* Where returns are compared the graph has ways back to calls that a lane has not made. */
 	if (l->compares_returns)
 		sass_text_put(out, ".pragma \"vcuda_reconverge\";\n");
+	if (is_callee(l))
+		sass_text_put(out, ".pragma \"vcuda_callee\";\n");
 	if (l->uses_shared && shared_bytes(l))
 		sass_text_add(out, "\t.shared .align 16 .b8 $vcuda_shared_%u[%u];\n", f->section, shared_bytes(l));
 	declare_registers(l, out);
@@ -318,6 +310,7 @@ static void begin_again(struct lift *l)
 			   .body = old.body,
 			   .webs = old.webs,
 			   .calls = old.calls,
+			   .calls_addresses = old.calls_addresses,
 			   .shared_window = old.shared_window,
 			   .target = old.target,
 			   .returned = old.returned,
@@ -363,6 +356,7 @@ static bool lift_function(struct lift *l)
 	l->table = l->taken + count + 1;
 	l->converged = l->table + count + 1;
 	l->reached = l->converged + count + 1;
+	l->calls_addresses = is_callee(l);
 	return find_targets(l, count) && lift_twice(l);
 }
 

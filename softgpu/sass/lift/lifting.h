@@ -79,6 +79,7 @@ struct lift {
 	} pending[2];
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
+	bool calls_addresses; /* of functions in other sections, or the function is one: local memory is the cubin's */
 	/*
 	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty:
 	 * those that are active. REDUX.OR makes a uniform register for these of a mask that each lane has.
@@ -147,6 +148,7 @@ void keep_pair(struct lift *l, bool uniform, unsigned int first, struct value v)
 struct value predicate(struct lift *l, unsigned int number, bool negated);
 struct value named_predicate(struct lift *l, bool uniform, unsigned int number); /* one that is read */
 struct value predicate_result(struct lift *l, unsigned int number);              /* the name of one that is written */
+struct value named_predicate_result(struct lift *l, bool uniform, unsigned int number);
 bool has_uniform_predicates(const struct lift *l);                               /* of the instruction at hand */
 struct value guard_value(struct lift *l);
 struct value combine(struct lift *l, unsigned int operation, struct value a, struct value b); /* 0 and, 1 or, 2 xor */
@@ -187,7 +189,6 @@ bool lift_at(struct lift *l, uint32_t n);
 /* To be asked before a search through all instructions. False: the code is made to take long. */
 bool may_search(struct lift *l);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
-uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 
 /* ---- lift-relocation.c ---- */
 /* Applies the relocation of the instruction at hand to its operand, if there is one. */
@@ -235,6 +236,20 @@ bool goes_on(const struct sass_instr *i); /* whether the next instruction follow
 bool lift_body(struct lift *l);
 /* The instructions that a call leads to, in its place, where `p` holds. */
 bool lift_callee(struct lift *l, struct value p, uint32_t target);
+
+/* ---- lift-callee.c ---- */
+uint32_t frame_of(const struct lift *l);       /* bytes of the stack */
+uint32_t local_bytes_of(const struct lift *l); /* bytes of local memory */
+/* Calls the function at the 64-bit address. */
+void call_address(struct lift *l, struct value address);
+/* Begins a function that is called so; and its return where `p` holds. */
+void callee_begin(struct lift *l);
+void callee_return(struct lift *l, struct value p);
+
+static inline bool is_callee(const struct lift *l)
+{
+	return l->function->entry;
+}
 
 /* ---- lift-control.c ---- */
 void jump_if(struct lift *l, struct value p, uint32_t target);
