@@ -32,10 +32,14 @@
  */
 #define SPIN_NS 50000
 
+/* How often a thread tries to get the ring lock before it sleeps. A thread that writes a command has it for less. */
+#define LOCK_TRIES 500
+
 _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vcuda_producer producer;
+static unsigned int lock_tries;     /* LOCK_TRIES, or 0 where the holder could not run meanwhile */
 static _Atomic bool waits_for_room; /* the thread with the ring lock waits for room, and writes nothing meanwhile */
 static bool holds_ring;             /* the thread that has closed calls has the ring lock */
 
@@ -56,17 +60,33 @@ static _Atomic uint32_t profile; /* VCUDA_PROFILE_* */
 
 _Atomic(client_call_observe) client_call_observer;
 
+/*
+ * Threads of a program with several GPUs write commands at the same time, and to sleep takes longer than to write one.
+ * A thread that waits for room in the ring keeps the lock for long.
+ */
+static void lock_ring(void)
+{
+	for (unsigned int n = 0; n < lock_tries && !atomic_load_explicit(&waits_for_room, memory_order_relaxed); n++) {
+		if (!pthread_mutex_trylock(&ring_lock))
+			return;
+		for (int pause = 0; pause < 4; pause++)
+			__builtin_ia32_pause();
+	}
+	pthread_mutex_lock(&ring_lock);
+}
+
 void client_call_attach(void *shm)
 {
 	vcuda_producer_init(&producer, shm);
 	client_call_profile(0, 0);
 	sem_init(&free_slots, 0, VCUDA_SLOTS);
 	spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0;
+	lock_tries = spin_ns ? LOCK_TRIES : 0;
 }
 
 void client_call_profile(uint32_t set, uint32_t clear)
 {
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	atomic_store(&profile, (profile | set) & ~clear);
 	if (producer.shm && !client_session_forked()) {
 		client_section_enter();
@@ -253,14 +273,14 @@ static void raise(uint64_t *at, uint64_t to)
 
 void client_call_drained(struct call_context *context, const struct call_receipt *receipt)
 {
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	raise(&context->drained_seq, receipt->seq);
 	pthread_mutex_unlock(&ring_lock);
 }
 
 void client_call_idle(struct call_context *context, const struct call_receipt *receipt)
 {
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	raise(&context->drained_seq, receipt->seq);
 	raise(&context->idle_seq, receipt->seq);
 	pthread_mutex_unlock(&ring_lock);
@@ -275,7 +295,7 @@ bool client_call_is_drained(const struct call_context *context)
 {
 	bool drained;
 
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	drained = is_drained(context);
 	pthread_mutex_unlock(&ring_lock);
 	return drained;
@@ -285,7 +305,7 @@ bool client_call_is_idle(const struct call_context *context)
 {
 	bool idle;
 
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	idle = is_drained(context) && non_blocking_seq <= context->idle_seq;
 	pthread_mutex_unlock(&ring_lock);
 	return idle;
@@ -408,7 +428,7 @@ static int send(struct client_call *call)
 	bool ring = false;
 	int error;
 
-	pthread_mutex_lock(&ring_lock);
+	lock_ring();
 	error = publish(call, &ring);
 	pthread_mutex_unlock(&ring_lock);
 	if (ring) {
@@ -440,7 +460,7 @@ static int wait_reply(struct client_call *call)
 		return error;
 	/* Other commands may have overtaken this one in the worker: count the work that it leaves from now on. */
 	if (!info->quiet || !info->sync) {
-		pthread_mutex_lock(&ring_lock);
+		lock_ring();
 		call->receipt.position = producer.tail;
 		note_work(call);
 		pthread_mutex_unlock(&ring_lock);

@@ -110,7 +110,7 @@ def exports_natively():
 
 SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, sandbox, beyond_grants, exports_natively, local.exports, local.exports_killed,
                                     local.exports_counted, local.examples, local.isolation, local.shares_of_gpu, local.worker_killed, local.hostile,
-                                    local.tensors, local.ipc, local.managed, local.references, local.other_context, local.event_order,
+                                    local.tensors, local.ipc, local.managed, local.references, local.other_context, local.event_order, local.lanes,
                                     local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
                                     local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.release, local.compile_loads)}
 

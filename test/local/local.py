@@ -390,6 +390,14 @@ def event_order():
     check(r.returncode == 0 and r.stdout == "event-order: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
+def lanes():
+    """Two threads with a context each, on one device and on two."""
+    for devices in ("1", "2") if BACKEND == "cpu" else ("",):
+        env = {**os.environ, "VCUDA_CPU_DEVICES": devices} if devices else None
+        r = vcuda("run", "--backend", BACKEND, "--", build("test/local/lanes"), env=env)
+        check(r.returncode == 0 and r.stdout == "lanes: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
+
+
 def runtime_graphs():
     """Nodes of graphs through the runtime."""
     r = vcuda("run", "--backend", BACKEND, "--", build("test/local/runtime-graphs"))
@@ -518,7 +526,7 @@ def ipc_killed():
     check(r.returncode == 0 and r.stdout == "ipc-killed: passed\n", f"{r.returncode}\n{r.stdout}{r.stderr}")
 
 
-SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, refused, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, event_order, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
+SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, refused, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, event_order, lanes, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
                                     awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_progress, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity)}

@@ -22,6 +22,7 @@
 #include "common/log.h"
 #include "common/trace-point.h"
 #include "queue/gate.h"
+#include "queue/lanes.h"
 #include "queue/turn.h"
 #include "queue/output.h"
 #include "common/probe.h"
@@ -243,9 +244,8 @@ static _Noreturn void end_session(struct worker_session *s)
 	worker_dispatcher_end(s, CUDA_ERROR_LAUNCH_FAILED);
 }
 
-static void run_async(struct worker_session *s, struct runner *r)
+static void run_async(struct worker_session *s, struct runner *r, const struct vcuda_command *c)
 {
-	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
 	struct vcuda_writer w = vcuda_writer_init(r->reply, sizeof(r->reply));
 	CUresult result = run_command(s, r, c, &w);
 
@@ -424,7 +424,7 @@ static void add_thread(void)
 }
 
 /* Runs a synchronous command with the dispatcher given up. Returns true if this thread owns the dispatcher again afterwards. */
-static bool run_sync_disowned(struct worker_session *s, struct runner *r)
+static bool run_sync_disowned(struct worker_session *s, struct runner *r, const struct worker_lanes_mark *mark)
 {
 	CUresult result;
 	uint32_t bytes;
@@ -435,6 +435,7 @@ static bool run_sync_disowned(struct worker_session *s, struct runner *r)
 	/* From here on a publisher rings; what it published before that must not wait. */
 	if (!vcuda_consumer_prepare_sleep(&dispatcher.consumer) || disown_idle())
 		hand_over(s);
+	worker_lanes_reach(mark);
 	result = run_sync(s, r, &bytes);
 	/* Before the guest has its answer: its next command then finds us awake and needs no doorbell. */
 	owner = own();
@@ -456,18 +457,33 @@ static void look_for_more(void)
 		__builtin_ia32_pause();
 }
 
+static void *open_lane(void)
+{
+	return calloc(1, sizeof(struct runner));
+}
+
+static void run_in_lane(void *runner, const struct vcuda_command *c)
+{
+	run_async(dispatcher.session, runner, c);
+}
+
 /* Runs what was taken from the ring. Returns true if this thread owns the dispatcher still. */
 static bool run_taken(struct worker_session *s, struct runner *r)
 {
 	const struct vcuda_command *c = (const struct vcuda_command *)r->command;
+	bool is_sync = c->flags & VCUDA_COMMAND_SYNC;
+	struct worker_lanes_mark mark;
 
-	if (!(c->flags & VCUDA_COMMAND_SYNC)) {
-		run_async(s, r);
-	} else if (is_prompt(c->op)) {
+	if (!is_sync && worker_lanes_give(s, c))
+		return true;
+	worker_lanes_mark(c, &mark);
+	if (is_sync && !is_prompt(c->op))
+		return run_sync_disowned(s, r, &mark);
+	worker_lanes_reach(&mark);
+	if (is_sync)
 		run_prompt(s, r);
-	} else {
-		return run_sync_disowned(s, r);
-	}
+	else
+		run_async(s, r, c);
 	return true;
 }
 
@@ -544,6 +560,7 @@ void worker_dispatcher_serve(struct worker_session *s)
 	vcuda_consumer_init(&dispatcher.consumer, s->shm);
 	dispatcher.idle = 1;
 	dispatcher.threads = 1;
+	worker_lanes_start(open_lane, run_in_lane);
 	worker_compiling_tell(s, worker_dispatcher_wake_guest);
 	/* The first commands may be there already, published before anybody could be rung for. */
 	if (write(s->doorbell, &(uint64_t){1}, 8) < 0)

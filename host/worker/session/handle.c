@@ -357,6 +357,18 @@ bool worker_handles_put(struct worker_handles *h, const uint64_t *ids, uint32_t 
 	return ready;
 }
 
+uint64_t worker_handle_context(struct worker_handles *h, uint64_t id, bool *ready)
+{
+	uint64_t context;
+
+	*ready = false;
+	if (!worker_handle_get(h, id, UINT32_MAX))
+		return 0;
+	context = entry_at(h, index_of(id))->context;
+	*ready = worker_handle_put(h, id);
+	return context;
+}
+
 bool worker_handles_get(struct worker_handles *h, const uint64_t *ids, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {

@@ -34,6 +34,9 @@ void *worker_handle_get(struct worker_handles *h, uint64_t id, uint32_t kinds);
 /* Ends a use. True: worker_handles_ready() may have something. Takes no lock unless the object is being destroyed. */
 bool worker_handle_put(struct worker_handles *h, uint64_t id);
 
+/* The context that a living object dies with (id); 0: none. *ready: as worker_handle_put() says. */
+uint64_t worker_handle_context(struct worker_handles *h, uint64_t id, bool *ready);
+
 /* As worker_handle_get() and _put() for all of `count` ids, whatever their kinds. False: one names nothing, none is
  * used. */
 bool worker_handles_get(struct worker_handles *h, const uint64_t *ids, uint32_t count);

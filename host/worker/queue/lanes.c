@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queue/lanes.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/deadline.h"
+#include "common/start-thread.h"
+#include "queue/stage-queue.h"
+#include "ring/ring.h"
+#include "session/destroy.h"
+#include "session/handle.h"
+#include "session/session.h"
+
+/* Launches have at most 4 KiB of parameters. */
+#define SLOT_BYTES 8192u
+#define SLOTS 32u
+
+/* A lane looks for more without a pause, then lets others run in between, and then sleeps. */
+#define SPIN_NS 50000
+#define YIELD_NS 500000
+
+struct lane {
+	uint64_t context; /* 0: the lane is not used */
+	_Alignas(64) _Atomic uint32_t given;
+	_Atomic bool sleeps;
+	_Alignas(64) _Atomic uint32_t done;
+	_Alignas(64) uint8_t slots[SLOTS][SLOT_BYTES];
+};
+
+static struct {
+	worker_lanes_open open;
+	worker_lanes_run run;
+	struct lane *all[WORKER_LANES];
+} lanes;
+
+static bool is_empty(const struct lane *l)
+{
+	return atomic_load_explicit(&l->given, memory_order_acquire) ==
+	       atomic_load_explicit(&l->done, memory_order_relaxed);
+}
+
+static void sleep_while_empty(struct lane *l)
+{
+	uint32_t seen = atomic_load(&l->done);
+
+	atomic_store(&l->sleeps, true);
+	if (atomic_load(&l->given) == seen)
+		syscall(SYS_futex, &l->given, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+	atomic_store(&l->sleeps, false);
+}
+
+static void wait_for_command(struct lane *l)
+{
+	uint64_t since = vcuda_now_ns(), idle = 0;
+
+	for (; is_empty(l); idle = vcuda_now_ns() - since) {
+		if (idle < SPIN_NS)
+			for (int i = 0; i < 16 && is_empty(l); i++)
+				__builtin_ia32_pause();
+		else if (idle < YIELD_NS)
+			sched_yield();
+		else
+			sleep_while_empty(l);
+	}
+}
+
+static void *serve(void *argument)
+{
+	struct lane *l = argument;
+	void *opened = lanes.open();
+
+	if (!opened)
+		abort();
+	for (;;) {
+		uint32_t done = atomic_load_explicit(&l->done, memory_order_relaxed);
+
+		if (is_empty(l))
+			wait_for_command(l);
+		lanes.run(opened, (const struct vcuda_command *)l->slots[done % SLOTS]);
+		atomic_store(&l->done, done + 1);
+	}
+	return NULL;
+}
+
+static struct lane *lane_of(uint64_t context)
+{
+	for (int i = 0; i < WORKER_LANES && lanes.all[i]; i++)
+		if (lanes.all[i]->context == context)
+			return lanes.all[i];
+	return NULL;
+}
+
+static struct lane *add_lane(uint64_t context)
+{
+	struct lane *l;
+	int i = 0;
+
+	while (i < WORKER_LANES && lanes.all[i])
+		i++;
+	l = i < WORKER_LANES ? aligned_alloc(64, sizeof(*l)) : NULL;
+	if (!l)
+		return NULL;
+	memset(l, 0, sizeof(*l));
+	l->context = context;
+	if (!vcuda_thread_start_with(NULL, vcuda_faults, serve, l)) {
+		free(l);
+		return NULL;
+	}
+	lanes.all[i] = l;
+	return l;
+}
+
+void worker_lanes_start(worker_lanes_open open, worker_lanes_run run)
+{
+	lanes.open = open;
+	lanes.run = run;
+}
+
+/* Waits until so many commands have been run. Counts wrap around. */
+static void wait_until(const struct lane *l, uint32_t count)
+{
+	for (unsigned int looks = 0; (int32_t)(atomic_load(&l->done) - count) < 0; looks++)
+		if (looks < 1000)
+			__builtin_ia32_pause();
+		else
+			sched_yield();
+}
+
+/* ---- which lane ---- */
+
+/* Where commands have a stream and an event in their words. A lane runs what is of one context. */
+static const struct places {
+	unsigned int op;
+	int stream, event; /* -1: none */
+} places[] = {
+	{VCUDA_OP_vcudaLaunchKernel, 8, -1},
+	{VCUDA_OP_vcudaLaunchClusters, 11, -1},
+	{VCUDA_OP_cuEventRecordWithFlags, 1, 0},
+	{VCUDA_OP_cuStreamWaitEvent, 0, 1},
+};
+
+/* NULL: no lane runs such a command. */
+static const struct places *places_of(const struct vcuda_command *c)
+{
+	for (size_t n = 0; n < sizeof(places) / sizeof(places[0]); n++)
+		if (places[n].op == c->op)
+			return &places[n];
+	return NULL;
+}
+
+/* The context of a stream or an event in the command; 0: none that is known. Default streams are of the current one. */
+static uint64_t context_at(struct worker_session *s, const struct vcuda_command *c, int place)
+{
+	const uint64_t *words = (const uint64_t *)(c + 1);
+	uint64_t context;
+	bool ready;
+
+	if (place < 0)
+		return c->context;
+	if (c->size < sizeof(*c) + ((size_t)place + 1) * sizeof(*words))
+		return 0;
+	if (words[place] <= (uintptr_t)CU_STREAM_PER_THREAD)
+		return c->context;
+	context = worker_handle_context(s->handles, words[place], &ready);
+	if (ready)
+		worker_destroy_ready(s);
+	return context;
+}
+
+static bool fits(struct worker_session *s, const struct vcuda_command *c)
+{
+	const struct places *p = places_of(c);
+
+	return p && context_at(s, c, p->stream) == c->context && context_at(s, c, p->event) == c->context;
+}
+
+/* From the first launch on that comes of another thread, in another context, than the launch before. */
+static bool has_several(const struct vcuda_command *c)
+{
+	static uint64_t context;
+	static uint32_t thread;
+	static bool several;
+
+	if (several || (c->op != VCUDA_OP_vcudaLaunchKernel && c->op != VCUDA_OP_vcudaLaunchClusters))
+		return several;
+	several = context && context != c->context && thread != c->thread;
+	context = c->context;
+	thread = c->thread;
+	return several;
+}
+
+static struct lane *lane_for(struct worker_session *s, const struct vcuda_command *c)
+{
+	struct lane *l;
+
+	if (!has_several(c) || c->size > SLOT_BYTES || !fits(s, c) || worker_stage_queue_any())
+		return NULL;
+	l = lane_of(c->context);
+	return l ? l : add_lane(c->context);
+}
+
+bool worker_lanes_give(struct worker_session *s, const struct vcuda_command *c)
+{
+	struct lane *l = lane_for(s, c);
+	uint32_t given;
+
+	if (!l)
+		return false;
+	given = atomic_load_explicit(&l->given, memory_order_relaxed);
+	wait_until(l, given - (SLOTS - 1));
+	memcpy(l->slots[given % SLOTS], c, c->size);
+	atomic_store(&l->given, given + 1);
+	if (atomic_load(&l->sleeps))
+		syscall(SYS_futex, &l->given, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return true;
+}
+
+void worker_lanes_mark(const struct vcuda_command *c, struct worker_lanes_mark *mark)
+{
+	/* such a command comes in the context of its stream or event */
+	bool is_of_one = c->op == VCUDA_OP_cuStreamSynchronize || c->op == VCUDA_OP_cuStreamQuery ||
+			 c->op == VCUDA_OP_cuEventQuery;
+
+	mark->lanes = 0;
+	for (int i = 0; i < WORKER_LANES && lanes.all[i]; i++) {
+		if (is_of_one && lanes.all[i]->context != c->context)
+			continue;
+		mark->counts[i] = atomic_load_explicit(&lanes.all[i]->given, memory_order_relaxed);
+		mark->lanes |= 1u << i;
+	}
+}
+
+void worker_lanes_reach(const struct worker_lanes_mark *mark)
+{
+	for (uint32_t left = mark->lanes; left; left &= left - 1)
+		wait_until(lanes.all[__builtin_ctz(left)], mark->counts[__builtin_ctz(left)]);
+}
