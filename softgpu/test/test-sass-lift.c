@@ -16,7 +16,7 @@
 /* The caller frees it. */
 static char *text_of(const void *cubin, size_t bytes)
 {
-	char error[300], *text;
+	char error[300], *text = NULL;
 	size_t length;
 
 	if (vcuda_sass_to_ptx(cubin, bytes, NULL, &text, &length, error, sizeof(error)))
@@ -390,6 +390,20 @@ static void many_calls(void **state)
 	free(s);
 }
 
+/* ATOMS.ADD of R31, without and with a result: only the latter may wait for other threads. */
+static void atomics_without_result(void **state)
+{
+	char *text = lifted(0x0004001fffff738c, 0x0003e20000000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "\tred.relaxed.cta.shared.add.u32 ["));
+	assert_null(strstr(text, "\tatom."));
+	free(text);
+	text = lifted(0x0004001fff04738c, 0x0003e20000000000);
+	assert_non_null(strstr(text, "\tatom.relaxed.cta.shared.add.u32 "));
+	free(text);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -406,6 +420,7 @@ int main(void)
 		cmocka_unit_test(parameters),
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
+		cmocka_unit_test(atomics_without_result),
 		cmocka_unit_test(products),
 	};
 
