@@ -197,7 +197,10 @@ bool lift_brx(struct lift *l, const struct sass_instr *i)
 
 	if (i->field[SASS_F_UNIFORM])
 		a.kind = SASS_UNIFORM;
-	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->table, base_of(l, i));
+	if (!mark_targets(l, i, l->marked))
+		return false;
+	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->marked, base_of(l, i));
+	memset(l->marked, 0, l->function->bytes / SASS_BYTES * sizeof(*l->marked));
 	return true;
 }
 

@@ -89,6 +89,7 @@ struct lift {
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
 	bool *reached;          /* scratch of lift-body.c, all false between regions */
+	bool *marked;           /* scratch of BRX, all false before and behind it */
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places */
@@ -187,6 +188,8 @@ bool lift_at(struct lift *l, uint32_t n);
 /* To be asked before a search through all instructions. False: the code is made to take long. */
 bool may_search(struct lift *l);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
+/* Marks the instructions that a BRX may jump to: those that the cubin names, or all that are in tables. */
+bool mark_targets(struct lift *l, const struct sass_instr *i, bool *marked);
 uint32_t frame_of(const struct lift *l); /* bytes of local memory */
 
 /* ---- lift-relocation.c ---- */
