@@ -160,7 +160,7 @@ static void label(struct lift *l, uint32_t n)
 {
 	sass_text_add(&l->body, "$vcuda_L%u_%x:\n", instance_of(l), n * SASS_BYTES);
 	forget_all_pairs(l);
-	l->members.text[0] = 0;
+	forget_members(l);
 	if (l->converged[n])
 		l->members = value_of("%%members");
 }

@@ -59,6 +59,8 @@ static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t ta
 	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
 	struct value lanes = active_lanes(l);
 
+	if (!diverged)
+		set_members(l, value_of("0xffffffff"));
 	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),
 		target);
 }
@@ -83,7 +85,7 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 
 	if (!jump_target(l, i, &target))
 		return false;
-	l->members.text[0] = 0; /* lanes leave */
+	forget_members(l); /* lanes leave */
 	if (i->field[SASS_F_MODE] >= BRA_DIVERGED && !i->field[SASS_F_UNIFORM]) {
 		jump_by_warp(l, i, target);
 		return true;
@@ -112,7 +114,7 @@ bool lift_exit(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i);
 
-	l->members.text[0] = 0;
+	forget_members(l);
 	if (is_text(p, "%pt"))
 		emit(l, "exit");
 	else
@@ -197,6 +199,7 @@ bool lift_brx(struct lift *l, const struct sass_instr *i)
 
 	if (i->field[SASS_F_UNIFORM])
 		a.kind = SASS_UNIFORM;
+	forget_members(l);
 	if (!mark_targets(l, i, l->marked))
 		return false;
 	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->marked, base_of(l, i));

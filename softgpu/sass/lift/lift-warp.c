@@ -15,10 +15,16 @@ struct value active_lanes(struct lift *l)
 /* The number of instructions between a question of the compiler's own and the jump that depends on its answer. */
 #define QUESTION 24
 
-/* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
-static bool is_question(const struct lift *l)
+/* VOTE of PT: the lanes that are here. */
+static bool asks_who_is_here(const struct sass_instr *i)
 {
-	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
+	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT && !i->field[SASS_F_PC_NOT];
+}
+
+/* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
+static bool is_question(const struct lift *l, const struct sass_instr *i)
+{
+	uint32_t first = i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
 	struct sass_instr next;
 	char error[8];
 
@@ -35,10 +41,46 @@ static bool is_question(const struct lift *l)
 	return false;
 }
 
-/* VOTE of PT: the lanes that are here. */
-static bool asks_who_is_here(const struct sass_instr *i)
+/* The number of instructions between the operation of an atomic and the vote for the lane that does the atomic. */
+#define ATOMIC_INSTRUCTIONS 64
+
+/* Whether a vote of PT follows before lanes can come or leave. */
+static bool is_before_vote(const struct lift *l)
 {
-	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT;
+	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
+	struct sass_instr next;
+	char error[8];
+
+	for (uint32_t n = first; n < count && n < first + ATOMIC_INSTRUCTIONS && !l->target[n]; n++) {
+		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
+				 sizeof(error)))
+			return false;
+		if (asks_who_is_here(&next))
+			return !is_question(l, &next);
+		switch (next.form->function) {
+		case SASS_LIFT_BRA:
+		case SASS_LIFT_BRX:
+		case SASS_LIFT_BSYNC:
+		case SASS_LIFT_CALL:
+		case SASS_LIFT_CALL_ABS:
+		case SASS_LIFT_EXIT:
+		case SASS_LIFT_RET:
+		case SASS_LIFT_WARPSYNC:
+			return false;
+		default:
+			break;
+		}
+	}
+	return false;
+}
+
+/*
+ * REDUX of an atomic that the compiler does once for all lanes that are here. A vote of PT in the same block chooses
+ * the lane that does it.
+ */
+static bool is_of_atomic(const struct lift *l)
+{
+	return l->i->form->function == SASS_LIFT_REDUX && (l->voted || is_before_vote(l));
 }
 
 /*
@@ -47,13 +89,21 @@ static bool asks_who_is_here(const struct sass_instr *i)
  */
 static struct value active(struct lift *l)
 {
-	if (asks_who_is_here(l->i))
+	bool asks = asks_who_is_here(l->i);
+
+	if (asks && (!l->members.text[0] || is_question(l, l->i)))
 		return active_lanes(l);
 	if (l->members.text[0])
 		return l->members;
-	if (l->guard[0] || is_question(l))
+	if (l->guard[0] || is_question(l, l->i) || is_of_atomic(l))
 		return active_lanes(l);
 	return compute32(l, "mov.b32", "0xffffffff");
+}
+
+void forget_members(struct lift *l)
+{
+	l->members.text[0] = 0;
+	l->exclusive = l->voted = false;
 }
 
 void set_members(struct lift *l, struct value members)
@@ -85,25 +135,48 @@ static bool named_members(struct lift *l, const struct sass_instr *i, struct val
 }
 
 /*
- * WARPSYNC.EXCLUSIVE names the lanes of the next common operation. So does WARPSYNC.COLLECTIVE of sm_90, which has the
- * bit that EXCLUSIVE had before, up to ENDCOLLECTIVE.
+ * Behind WARPSYNC the named lanes are here, and other lanes may be here as well. Behind WARPSYNC.EXCLUSIVE the named
+ * lanes are alone up to BSYNC. WARPSYNC.COLLECTIVE of sm_90 has the bit that EXCLUSIVE had before. Its lanes are alone
+ * up to ENDCOLLECTIVE.
  */
 bool lift_warpsync(struct lift *l, const struct sass_instr *i)
 {
-	struct value members;
+	bool collective = l->cubin->architecture >= 90 && i->field[SASS_F_EXCLUSIVE],
+	     exclusive = !collective && (i->field[SASS_F_EXCLUSIVE] || i->field[SASS_F_EXCLUSIVE_90]);
+	struct value members, here;
 
 	if (!named_members(l, i, &members))
 		return false;
-	set_members(l, members);
-	if (!i->field[SASS_F_EXCLUSIVE] && !i->field[SASS_F_EXCLUSIVE_90])
+	if (exclusive && !l->exclusive)
+		l->outer_members = l->members;
+	if (collective) {
+		set_members(l, members);
+	} else if (exclusive) {
+		l->members = compute32(l, "mov.b32", "%s", members.text);
+	} else {
 		emit_guarded(l, "bar.warp.sync %s", members.text);
+		here = l->members.text[0] && !l->exclusive ? l->members : active_lanes(l);
+		l->members = compute32(l, "or.b32", "%s, %s", members.text, here.text);
+	}
+	l->exclusive = exclusive;
+	l->voted = false;
+	return true;
+}
+
+/* The lanes that WARPSYNC.EXCLUSIVE kept away are here again. */
+bool lift_bsync(struct lift *l, const struct sass_instr *i)
+{
+	(void)i;
+	if (l->exclusive)
+		l->members = l->outer_members;
+	l->exclusive = l->voted = false;
 	return true;
 }
 
 bool lift_endcollective(struct lift *l, const struct sass_instr *i)
 {
 	(void)i;
-	l->members.text[0] = 0;
+	forget_members(l);
 	return true;
 }
 
@@ -157,6 +230,7 @@ bool lift_vote(struct lift *l, const struct sass_instr *i)
 		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
 	}
 	write_32(l, i->d, ballot);
+	l->voted |= asks_who_is_here(i) && !l->guard[0] && !is_question(l, i);
 	return true;
 }
 

@@ -85,6 +85,9 @@ struct lift {
 	 */
 	struct value members, mask_of[64];
 	bool uses_members;
+	bool exclusive;             /* `members` ends at BSYNC, and is `outer_members` from there on */
+	struct value outer_members; /* as `members` */
+	bool voted;                 /* in this basic block a vote of PT has chosen the lane of an atomic */
 	bool shared_window; /* addresses of shared memory are made of SASS_SHARED_WINDOW */
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
@@ -232,6 +235,7 @@ bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand 
 /* ---- lift-warp.c ---- */
 struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
 void set_members(struct lift *l, struct value members);
+void forget_members(struct lift *l); /* to be called where lanes come or leave */
 
 /* ---- lift-body.c ---- */
 bool goes_on(const struct sass_instr *i); /* whether the next instruction follows */
