@@ -456,6 +456,26 @@ static void lanes_of_atomics(void **state)
 	HAS_LANES("// 10\n", "vote.sync.ballot.b32 %t1, %pt, %t0;", EXCLUSIVE, VOTE_PT);
 }
 
+#define REDUX_OR(r) 0x00000000000673c4 | (uint64_t)(r) << 24, 0x000e260000004000 /* UR6, of Rr */
+#define BRA_DIV 0x000000020600c947, 0x001fea000b800000                           /* @!P4 BRA.DIV UR6, to the next one */
+
+/*
+ * MATCH for the program has all lanes, also where its result is the mask of the next operation. MATCH that compares the
+ * masks of lanes has those that are here.
+ */
+static void lanes_of_questions(void **state)
+{
+	(void)state;
+	HAS_LANES("// 0\n", "mov.b32 %t0, 0xffffffff;\n\tmatch.any.sync.b32 %t1, %r3_0, %t0;", MATCH_ANY, REDUX_OR(4),
+		  BRA_DIV);
+	HAS_LANES("// 0\n", "activemask.b32 %t0;\n\tmatch.any.sync.b32 %t1, %r3_0, %t0;", MATCH_ANY, REDUX_OR(3),
+		  BRA_DIV);
+	/* a mask without the lanes that are here */
+	HAS_LANES("// 10\n",
+		  "\tnot.b32 %t5, %members;\n\tand.b32 %t6, %t4, %t5;\n\tsetp.ne.u32 %q3, %t6, 0;\n\t@%q3 bra ",
+		  REDUX_OR(3), BRA_DIV);
+}
+
 /* ATOMS.ADD of R31, without and with a result: only the latter may wait for other threads. */
 static void atomics_without_result(void **state)
 {
@@ -488,6 +508,7 @@ int main(void)
 		cmocka_unit_test(many_calls),
 		cmocka_unit_test(lanes_of_operations),
 		cmocka_unit_test(lanes_of_atomics),
+		cmocka_unit_test(lanes_of_questions),
 		cmocka_unit_test(atomics_without_result),
 		cmocka_unit_test(products),
 	};

@@ -21,6 +21,35 @@ static bool asks_who_is_here(const struct sass_instr *i)
 	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT && !i->field[SASS_F_PC_NOT];
 }
 
+enum { REDUX_OR = 1 };
+
+/* The compiler compares masks of lanes with MATCH, R2UR and REDUX.OR. */
+static bool may_be_question(const struct sass_instr *i)
+{
+	switch (i->form->function) {
+	case SASS_LIFT_VOTE:
+		return asks_who_is_here(i);
+	case SASS_LIFT_REDUX:
+		return i->field[SASS_F_OPERATION] == REDUX_OR;
+	case SASS_LIFT_MATCH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether `next` takes the result of MATCH as a mask of lanes. Then MATCH is the program's. */
+static bool takes_mask(const struct lift *l, const struct sass_instr *match, const struct sass_instr *next)
+{
+	if (match->form->function != SASS_LIFT_MATCH)
+		return false;
+	if (next->form->function == SASS_LIFT_WARPSYNC && l->cubin->architecture >= 90)
+		return next->field[SASS_F_SOURCE] == match->d;
+	if (next->form->function == SASS_LIFT_WARPSYNC)
+		return next->b.kind == SASS_REGISTER && next->b.reg == match->d;
+	return next->form->function == SASS_LIFT_REDUX && next->a.reg == match->d;
+}
+
 /* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
 static bool is_question(const struct lift *l, const struct sass_instr *i)
 {
@@ -28,9 +57,12 @@ static bool is_question(const struct lift *l, const struct sass_instr *i)
 	struct sass_instr next;
 	char error[8];
 
-	for (uint32_t n = first; n < count && n < first + QUESTION; n++) {
+	if (!may_be_question(i))
+		return false;
+	for (uint32_t n = first; n < count && n < first + QUESTION && !l->target[n]; n++) {
 		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
-				 sizeof(error)))
+				 sizeof(error)) ||
+		    takes_mask(l, i, &next) || next.form->function == SASS_LIFT_BSYNC)
 			return false;
 		if (next.form->function == SASS_LIFT_BRA)
 			return next.field[SASS_F_MODE] >= 2;
@@ -251,8 +283,6 @@ bool lift_match(struct lift *l, const struct sass_instr *i)
 	write_32(l, i->d, r);
 	return true;
 }
-
-enum { REDUX_OR = 1 };
 
 bool lift_redux(struct lift *l, const struct sass_instr *i)
 {
