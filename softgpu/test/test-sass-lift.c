@@ -415,6 +415,7 @@ static char *lifted_from(const uint64_t *code, size_t words, const char *from)
 
 #define MATCH_ANY 0x00000000030473a1, 0x000ea400000e8000 /* R4, of R3 */
 #define VOTE_PT 0x0000000000047886, 0x000fe200038e0100   /* UR4 */
+#define UFLO 0x00000004000472bd, 0x000fe200080e0000      /* UR4, of UR4 */
 #define REDUX_SUM 0x000000000a0673c4, 0x000e24000000c000 /* UR6, of R10 */
 #define EXCLUSIVE 0x0000000300007348, 0x000fea0003c00000 /* WARPSYNC.EXCLUSIVE R3 */
 #define WARPSYNC 0x0000000300007348, 0x000fea0003800000  /* R3 */
@@ -451,9 +452,11 @@ static void lanes_of_atomics(void **state)
 {
 	(void)state;
 	HAS_LANES("// 10\n", "mov.b32 %t2, 0xffffffff;\n\tredux.sync.add.u32 %t3, %r10_0, %t2;", MATCH_ANY, REDUX_SUM);
-	HAS_LANES("// 10\n", "activemask.b32 %t2;\n\tredux.sync.add.u32 %t3, %r10_0, %t2;", VOTE_PT, REDUX_SUM);
-	HAS_LANES("// 0\n", "activemask.b32 %t0;\n\tredux.sync.add.u32 %t1, %r10_0, %t0;", REDUX_SUM, VOTE_PT);
-	HAS_LANES("// 10\n", "vote.sync.ballot.b32 %t1, %pt, %t0;", EXCLUSIVE, VOTE_PT);
+	HAS_LANES("// 10\n", "activemask.b32 %t2;\n\tredux.sync.add.u32 %t3, %r10_0, %t2;", VOTE_PT, REDUX_SUM, UFLO);
+	HAS_LANES("// 0\n", "activemask.b32 %t0;\n\tredux.sync.add.u32 %t1, %r10_0, %t0;", REDUX_SUM, VOTE_PT, UFLO);
+	HAS_LANES("// 10\n", "vote.sync.ballot.b32 %t1, %pt, %t0;", EXCLUSIVE, VOTE_PT, UFLO);
+	/* a vote for other purposes */
+	HAS_LANES("// 0\n", "mov.b32 %t0, 0xffffffff;\n\tredux.sync.add.u32 %t1, %r10_0, %t0;", REDUX_SUM, VOTE_PT);
 }
 
 #define REDUX_OR(r) 0x00000000000673c4 | (uint64_t)(r) << 24, 0x000e260000004000 /* UR6, of Rr */

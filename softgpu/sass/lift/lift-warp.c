@@ -13,7 +13,7 @@ struct value active_lanes(struct lift *l)
 }
 
 /* The number of instructions between a question of the compiler's own and the jump that depends on its answer. */
-#define QUESTION 24
+#define QUESTION 64
 
 /* VOTE of PT: the lanes that are here. */
 static bool asks_who_is_here(const struct sass_instr *i)
@@ -73,46 +73,60 @@ static bool is_question(const struct lift *l, const struct sass_instr *i)
 	return false;
 }
 
-/* The number of instructions between the operation of an atomic and the vote for the lane that does the atomic. */
+/* The number of instructions between those of an atomic that the compiler does once for all lanes that are here. */
 #define ATOMIC_INSTRUCTIONS 64
 
-/* Whether a vote of PT follows before lanes can come or leave. */
-static bool is_before_vote(const struct lift *l)
+/* The next instruction, before lanes can come or leave. */
+static bool next_of_atomic(const struct lift *l, struct sass_instr *i)
 {
-	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
-	struct sass_instr next;
+	uint32_t n = i->address / SASS_BYTES + 1;
 	char error[8];
 
-	for (uint32_t n = first; n < count && n < first + ATOMIC_INSTRUCTIONS && !l->target[n]; n++) {
-		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
-				 sizeof(error)))
-			return false;
-		if (asks_who_is_here(&next))
-			return !is_question(l, &next);
-		switch (next.form->function) {
-		case SASS_LIFT_BRA:
-		case SASS_LIFT_BRX:
-		case SASS_LIFT_BSYNC:
-		case SASS_LIFT_CALL:
-		case SASS_LIFT_CALL_ABS:
-		case SASS_LIFT_EXIT:
-		case SASS_LIFT_RET:
-		case SASS_LIFT_WARPSYNC:
-			return false;
-		default:
-			break;
-		}
+	if (n >= l->function->bytes / SASS_BYTES || l->target[n] ||
+	    !sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, i, error, sizeof(error)))
+		return false;
+	switch (i->form->function) {
+	case SASS_LIFT_BRA:
+	case SASS_LIFT_BRX:
+	case SASS_LIFT_BSYNC:
+	case SASS_LIFT_CALL:
+	case SASS_LIFT_CALL_ABS:
+	case SASS_LIFT_EXIT:
+	case SASS_LIFT_RET:
+	case SASS_LIFT_WARPSYNC:
+		return false;
+	default:
+		return true;
 	}
+}
+
+/* Whether a vote of PT chooses the lane that does an atomic: FLO takes its result. */
+static bool chooses_lane(const struct lift *l, const struct sass_instr *vote)
+{
+	struct sass_instr i = *vote;
+
+	if (!asks_who_is_here(vote))
+		return false;
+	for (unsigned int n = 0; n < ATOMIC_INSTRUCTIONS && next_of_atomic(l, &i); n++)
+		if (i.form->function == SASS_LIFT_FLO && i.b.reg == vote->d)
+			return true;
 	return false;
 }
 
-/*
- * REDUX of an atomic that the compiler does once for all lanes that are here. A vote of PT in the same block chooses
- * the lane that does it.
- */
+static bool is_before_choice(const struct lift *l)
+{
+	struct sass_instr i = *l->i;
+
+	for (unsigned int n = 0; n < ATOMIC_INSTRUCTIONS && next_of_atomic(l, &i); n++)
+		if (chooses_lane(l, &i))
+			return true;
+	return false;
+}
+
+/* REDUX of such an atomic: the lane for it is chosen in the same block. */
 static bool is_of_atomic(const struct lift *l)
 {
-	return l->i->form->function == SASS_LIFT_REDUX && (l->voted || is_before_vote(l));
+	return l->i->form->function == SASS_LIFT_REDUX && (l->voted || is_before_choice(l));
 }
 
 /*
@@ -123,7 +137,7 @@ static struct value active(struct lift *l)
 {
 	bool asks = asks_who_is_here(l->i);
 
-	if (asks && (!l->members.text[0] || is_question(l, l->i)))
+	if (asks && (!l->members.text[0] || !chooses_lane(l, l->i)))
 		return active_lanes(l);
 	if (l->members.text[0])
 		return l->members;
@@ -262,7 +276,7 @@ bool lift_vote(struct lift *l, const struct sass_instr *i)
 		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
 	}
 	write_32(l, i->d, ballot);
-	l->voted |= asks_who_is_here(i) && !l->guard[0] && !is_question(l, i);
+	l->voted |= !l->guard[0] && chooses_lane(l, i);
 	return true;
 }
 
