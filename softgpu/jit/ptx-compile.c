@@ -132,16 +132,35 @@ static void note_message(LLVMDiagnosticInfoRef info, void *data)
 	LLVMDisposeMessage(text);
 }
 
-static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
+/*
+ * Functions that keep all registers do not have `vzeroupper`. LLVM 19 puts it in front of their returns, behind the
+ * restored registers, and so clears the upper halves of the caller's vector registers. NULL: there is no memory.
+ */
+static char *features_of_keepers(const char *features)
 {
-	char *cpu = LLVMGetTargetMachineCPU(machine), *features = LLVMGetTargetMachineFeatureString(machine);
+	static const char more[] = "-vzeroupper";
+	size_t room = strlen(features) + sizeof(more) + 1;
+	char *all = malloc(room);
+
+	if (all)
+		snprintf(all, room, "%s%s%s", features, *features ? "," : "", more);
+	return all;
+}
+
+static bool target_attributes(struct lower *l, LLVMTargetMachineRef machine)
+{
+	char *cpu = LLVMGetTargetMachineCPU(machine), *features = LLVMGetTargetMachineFeatureString(machine),
+	     *keepers = features_of_keepers(features);
+	bool has_memory = keepers;
 
 	/* also of what keeps registers: which ones there are follows from the features */
-	for (LLVMValueRef fn = LLVMGetFirstFunction(l->m); fn; fn = LLVMGetNextFunction(fn)) {
+	for (LLVMValueRef fn = LLVMGetFirstFunction(l->m); fn && keepers; fn = LLVMGetNextFunction(fn)) {
+		bool keeps = LLVMGetFunctionCallConv(fn) == LLVMPreserveAllCallConv;
+
 		if (LLVMIsDeclaration(fn))
 			continue;
 		LLVMAddTargetDependentFunctionAttr(fn, "target-cpu", cpu);
-		LLVMAddTargetDependentFunctionAttr(fn, "target-features", features);
+		LLVMAddTargetDependentFunctionAttr(fn, "target-features", keeps ? keepers : features);
 		LLVMAddTargetDependentFunctionAttr(fn, "no-trapping-math", "true");
 		/* a "warning" at any size: how note_message() learns the size */
 		LLVMAddTargetDependentFunctionAttr(fn, "warn-stack-size", "0");
@@ -152,6 +171,8 @@ static void target_attributes(struct lower *l, LLVMTargetMachineRef machine)
 	}
 	LLVMDisposeMessage(features);
 	LLVMDisposeMessage(cpu);
+	free(keepers);
+	return has_memory;
 }
 
 static bool verify(struct lower *l, struct ptx_error *error)
@@ -273,7 +294,8 @@ static enum ptx_status compile(struct ptx_plan *plan, struct ptx_version version
 		status = plan->body.status;
 		goto close;
 	}
-	target_attributes(&l, machine);
+	if (!target_attributes(&l, machine))
+		goto close;
 	times->lowering += lap(&since);
 	if (!verify(&l, plan->body.error) || !optimise(&l, machine, version.quick, plan->body.error))
 		goto close;

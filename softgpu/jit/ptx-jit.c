@@ -48,6 +48,7 @@ static const struct {
 	FUNCTION(ptx_rt_shfl),
 	FUNCTION(ptx_rt_match),
 	FUNCTION(ptx_rt_tex),
+	FUNCTION(ptx_rt_meet),
 	FUNCTION(ptx_rt_redux),
 	FUNCTION(ptx_rt_round),
 	FUNCTION(ptx_rt_clock),

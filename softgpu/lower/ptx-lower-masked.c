@@ -130,24 +130,27 @@ static void gate_barrier(struct lower *l, LLVMValueRef forced, LLVMBasicBlockRef
 	LLVMBuildStore(l->b, LLVMBuildAnd(l->b, now, LLVMBuildNot(l->b, all, ""), ""), forced);
 }
 
-/* The lanes here all of whose partners are here, too. */
+/* The lanes here all of whose partners are here, too, and name the same lanes. */
 static LLVMValueRef complete(struct lower *l, const struct ptx_instr *i)
 {
 	LLVMValueRef none = scalar_const(l->type.i32, 0),
-		     live = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, ""), away, named;
+		     live = LLVMBuildLoad2(l->b, l->type.i32, l->own.masked.live, ""), away, named, args[3];
 	unsigned lanes = l->at.lanes;
 
 	away = LLVMBuildAnd(l->b, live, LLVMBuildNot(l->b, l->at.mask, ""), "");
 	if (!(i->op->flags & PTX_F_WORDS)) {
 		l->at.lanes = operand_kind(l, &i->ops[i->count - 1]) == PTX_UNIFORM ? 1 : l->version.width;
 		named = get(l, &i->ops[i->count - 1], PTX_U32);
-		away = LLVMBuildAnd(l->b, named, splat(l, away, l->at.lanes), "");
 		l->at.lanes = lanes;
+		if (is_vector(named)) {
+			LLVMSetAlignment(LLVMBuildStore(l->b, named, l->mem.data), 4);
+			args[0] = l->at.mask;
+			args[1] = live;
+			args[2] = l->mem.data;
+			return call_runtime(l, "ptx_rt_meet", l->type.i32, args, 3);
+		}
+		away = LLVMBuildAnd(l->b, named, away, "");
 	}
-	if (is_vector(away))
-		return LLVMBuildAnd(
-			l->b, l->at.mask,
-			mask_bits(l, LLVMBuildICmp(l->b, LLVMIntEQ, away, LLVMConstNull(LLVMTypeOf(away)), "")), "");
 	return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, away, none, ""), l->at.mask, none, "");
 }
 

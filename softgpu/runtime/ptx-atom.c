@@ -372,6 +372,21 @@ static uint32_t reduce_floats(uint32_t operation, uint32_t group, const uint32_t
 	return result;
 }
 
+uint32_t ptx_rt_meet(uint32_t here, uint32_t live, const uint32_t *masks)
+{
+	uint32_t met = 0;
+
+	for (uint32_t left = here; left; left &= left - 1) {
+		uint32_t lane = (uint32_t)__builtin_ctz(left), named = masks[lane] & live, others = named;
+		bool same = !(named & ~here);
+
+		for (; others && same; others &= others - 1)
+			same = (masks[__builtin_ctz(others)] & live) == named;
+		met |= (uint32_t)same << lane;
+	}
+	return met;
+}
+
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out)
 {
 	memset(out, 0, 32 * sizeof(*out));

@@ -203,6 +203,8 @@ void ptx_rt_match(uint32_t all, uint32_t mask, const uint32_t *groups, const uin
 		  uint32_t *same);
 /* operation: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor, and of these: */
 enum { PTX_REDUX_SIGNED = 8, PTX_REDUX_FLOAT = 16, PTX_REDUX_ABS = 32, PTX_REDUX_NAN = 64 };
+/* The lanes of `here` that can go on: each live lane that its mask names is here, and has the same mask. */
+uint32_t ptx_rt_meet(uint32_t here, uint32_t live, const uint32_t *masks);
 void ptx_rt_redux(uint32_t operation, uint32_t mask, const uint32_t *groups, const uint32_t *values, uint32_t *out);
 /* Operations of ptx_rt_round(): one of these, the modifier of the rounding shifted by 8, the type shifted by 16 */
 enum {

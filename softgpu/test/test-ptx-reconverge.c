@@ -78,12 +78,42 @@ static void votes(void **state)
 	}
 }
 
+/*
+ * The lower half of the lanes votes alone, and then with all lanes, by one instruction. The upper half, which waits
+ * there, does not take part in the first vote.
+ */
+static void masks(void **state)
+{
+	(void)state;
+	run(REGISTERS ".reg .b32 %a, %b, %x, %i, %j, %m, %most;\nmul.wide.u32 %l3, %r1, 4;\n" LOAD32
+		      "rem.u32 %a, %a, 7;\nmov.b32 %x, 0;\nmov.b32 %i, 0;\nmov.b32 %j, 0;\nmov.u32 %r4, %laneid;\n"
+		      "setp.lt.u32 %p4, %r4, 16;\nselp.b32 %most, 10, 5, %p4;\n"
+		      "loop:\nsetp.lt.u32 %p1, %i, %a;\n@%p1 bra around;\n"
+		      "and.b32 %r5, %j, 1;\nsetp.eq.and.u32 %p2, %r5, 0, %p4;\nselp.b32 %m, 0xffff, -1, %p2;\n"
+		      "and.b32 %r5, %r4, 1;\nsetp.eq.or.u32 %p3, %r5, 1, %p2;\n"
+		      "vote.sync.ballot.b32 %r2, %p3, %m;\nmad.lo.u32 %x, %x, 3, %r2;\n"
+		      "add.u32 %j, %j, 1;\nsetp.eq.u32 %p2, %j, %most;\nmov.b32 %i, -1;\n@%p2 bra done;\n"
+		      "around:\nadd.u32 %i, %i, 1;\nbra loop;\n"
+		      "done:\nst.global.b32 [%l3], %x;\nret;\n}\n");
+	for (uint32_t t = 0; t < THREADS; t++) {
+		uint32_t x = 0;
+
+		for (uint32_t round = 0; round < ROUNDS; round++) {
+			if (t % LANES < 16)
+				x = x * 3 + 0xffff;
+			x = x * 3 + 0xaaaaaaaa;
+		}
+		assert_int_equal(out32[t], x);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(registers),
 		cmocka_unit_test(exchanges),
 		cmocka_unit_test(votes),
+		cmocka_unit_test(masks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

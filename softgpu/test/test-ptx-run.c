@@ -560,9 +560,31 @@ static void gathers(void **state)
 	assert_int_equal(f.thread[0] % 32, 9);
 }
 
+/*
+ * The first thread's load calls the runtime. LLVM has the words of both stores in one vector register across that call.
+ */
+static void registers_of_seldom_calls(void **state)
+{
+	struct ptx_module *m = load_binary(
+		PTX_BINARY_32(".local .align 16 .b8 stack[32];\nmov.u64 %l4, stack;\n"
+			      "st.local.v4.b32 [%l4], {1, 2, 3, 4};\nst.local.v4.b32 [%l4+16], {5, 6, 7, 8};\n"
+			      "cvta.local.u64 %l4, %l4;\nld.u32 %x, [%l4+16];\nadd.s64 %l3, %l1, %l3;\n"
+			      "st.global.u32 [%l3], %x;\nret;\n"),
+		32);
+	void *params[2] = {out32, in32};
+	struct ptx_fault fault;
+
+	(void)state;
+	assert_true(launch(m, 1, 4, 1, 0, params, &fault));
+	for (unsigned n = 0; n < 4; n++)
+		assert_int_equal(out32[n], 5);
+	ptx_module_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(registers_of_seldom_calls),
 		cmocka_unit_test(warps),
 		cmocka_unit_test(shuffle_from_inactive_lanes),
 		cmocka_unit_test(shared_addresses_wrap),

@@ -16,7 +16,7 @@
 /* The caller frees it. */
 static char *text_of(const void *cubin, size_t bytes)
 {
-	char error[300], *text;
+	char error[300], *text = NULL;
 	size_t length;
 
 	if (vcuda_sass_to_ptx(cubin, bytes, NULL, &text, &length, error, sizeof(error)))
@@ -390,6 +390,109 @@ static void many_calls(void **state)
 	free(s);
 }
 
+/* The PTX of some instructions with EXIT behind them, from `from` on. The caller frees it. */
+static char *lifted_from(const uint64_t *code, size_t words, const char *from)
+{
+	struct {
+		struct sass_sample sample;
+		uint64_t text[16];
+	} s = {.sample = sass_sample()};
+	size_t bytes = (words + 4) * sizeof(*code);
+	char *text;
+	size_t at;
+
+	assert_true(bytes <= sizeof(s.text));
+	memcpy(s.text, code, words * sizeof(*code));
+	memcpy(s.text + words, s.sample.text, sizeof(s.sample.text));
+	s.sample.sections[SAMPLE_TEXT].sh_offset = offsetof(__typeof__(s), text);
+	s.sample.sections[SAMPLE_TEXT].sh_size = s.sample.symbols[SAMPLE_KERNEL].st_size = bytes;
+	text = text_of(&s, sizeof(s));
+	assert_non_null(strstr(text, from));
+	at = (size_t)(strstr(text, from) - text);
+	memmove(text, text + at, strlen(text + at) + 1);
+	return text;
+}
+
+#define MATCH_ANY 0x00000000030473a1, 0x000ea400000e8000 /* R4, of R3 */
+#define VOTE_PT 0x0000000000047886, 0x000fe200038e0100   /* UR4 */
+#define UFLO 0x00000004000472bd, 0x000fe200080e0000      /* UR4, of UR4 */
+#define REDUX_SUM 0x000000000a0673c4, 0x000e24000000c000 /* UR6, of R10 */
+#define EXCLUSIVE 0x0000000300007348, 0x000fea0003c00000 /* WARPSYNC.EXCLUSIVE R3 */
+#define WARPSYNC 0x0000000300007348, 0x000fea0003800000  /* R3 */
+#define BSYNC 0x0000000000007941, 0x000fea0003800000
+
+/* The PTX behind `from` has the statements `lanes`. */
+static void has_lanes(const uint64_t *code, size_t words, const char *from, const char *lanes)
+{
+	char *text = lifted_from(code, words, from);
+
+	if (!strstr(text, lanes))
+		fail_msg("no `%s` in %s", lanes, text);
+	free(text);
+}
+
+#define HAS_LANES(from, lanes, ...)                                                                                    \
+	has_lanes((const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), from, lanes)
+
+/* Behind WARPSYNC other lanes may be here as well, and not between WARPSYNC.EXCLUSIVE and BSYNC. */
+static void lanes_of_operations(void **state)
+{
+	(void)state;
+	HAS_LANES("// 0\n", "mov.b32 %t0, 0xffffffff;\n\tmatch.any.sync.b32 %t1, %r3_0, %t0;", MATCH_ANY);
+	HAS_LANES("// 10\n", "match.any.sync.b32 %t1, %r3_0, %t0;", EXCLUSIVE, MATCH_ANY);
+	HAS_LANES("// 20\n", "mov.b32 %t1, 0xffffffff;\n\tmatch.any.sync.b32 %t2, %r3_0, %t1;", EXCLUSIVE, BSYNC,
+		  MATCH_ANY);
+	HAS_LANES("// 0\n",
+		  "activemask.b32 %t0;\n\tor.b32 %t1, %r3_0, %t0;\n\t// 10\n\tmatch.any.sync.b32 %t2, %r3_0, %t1;",
+		  WARPSYNC, MATCH_ANY);
+}
+
+/* An atomic that the compiler does once for all lanes that are here: VOTE and REDUX have the same lanes. */
+static void lanes_of_atomics(void **state)
+{
+	(void)state;
+	HAS_LANES("// 10\n", "mov.b32 %t2, 0xffffffff;\n\tredux.sync.add.u32 %t3, %r10_0, %t2;", MATCH_ANY, REDUX_SUM);
+	HAS_LANES("// 10\n", "activemask.b32 %t2;\n\tredux.sync.add.u32 %t3, %r10_0, %t2;", VOTE_PT, REDUX_SUM, UFLO);
+	HAS_LANES("// 0\n", "activemask.b32 %t0;\n\tredux.sync.add.u32 %t1, %r10_0, %t0;", REDUX_SUM, VOTE_PT, UFLO);
+	HAS_LANES("// 10\n", "vote.sync.ballot.b32 %t1, %pt, %t0;", EXCLUSIVE, VOTE_PT, UFLO);
+	/* a vote for other purposes */
+	HAS_LANES("// 0\n", "mov.b32 %t0, 0xffffffff;\n\tredux.sync.add.u32 %t1, %r10_0, %t0;", REDUX_SUM, VOTE_PT);
+}
+
+#define REDUX_OR(r) 0x00000000000673c4 | (uint64_t)(r) << 24, 0x000e260000004000 /* UR6, of Rr */
+#define BRA_DIV 0x000000020600c947, 0x001fea000b800000                           /* @!P4 BRA.DIV UR6, to the next one */
+
+/*
+ * MATCH for the program has all lanes, also where its result is the mask of the next operation. MATCH that compares the
+ * masks of lanes has those that are here.
+ */
+static void lanes_of_questions(void **state)
+{
+	(void)state;
+	HAS_LANES("// 0\n", "mov.b32 %t0, 0xffffffff;\n\tmatch.any.sync.b32 %t1, %r3_0, %t0;", MATCH_ANY, REDUX_OR(4),
+		  BRA_DIV);
+	HAS_LANES("// 0\n", "activemask.b32 %t0;\n\tmatch.any.sync.b32 %t1, %r3_0, %t0;", MATCH_ANY, REDUX_OR(3),
+		  BRA_DIV);
+	/* a mask without the lanes that are here */
+	HAS_LANES("// 10\n",
+		  "\tnot.b32 %t5, %members;\n\tand.b32 %t6, %t4, %t5;\n\tsetp.ne.u32 %q3, %t6, 0;\n\t@%q3 bra ",
+		  REDUX_OR(3), BRA_DIV);
+}
+
+/* ATOMS.ADD of R31, without and with a result: only the latter may wait for other threads. */
+static void atomics_without_result(void **state)
+{
+	char *text = lifted(0x0004001fffff738c, 0x0003e20000000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "\tred.relaxed.cta.shared.add.u32 ["));
+	assert_null(strstr(text, "\tatom."));
+	free(text);
+	text = lifted(0x0004001fff04738c, 0x0003e20000000000);
+	assert_non_null(strstr(text, "\tatom.relaxed.cta.shared.add.u32 "));
+	free(text);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -406,6 +509,10 @@ int main(void)
 		cmocka_unit_test(parameters),
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
+		cmocka_unit_test(lanes_of_operations),
+		cmocka_unit_test(lanes_of_atomics),
+		cmocka_unit_test(lanes_of_questions),
+		cmocka_unit_test(atomics_without_result),
 		cmocka_unit_test(products),
 	};
 

@@ -21,6 +21,7 @@ enum attribute {
 	CRS_STACK_SIZE = 0x1e,
 	MAX_STACK_SIZE = 0x23,
 	REGCOUNT = 0x2f,
+	INDIRECT_BRANCH_TARGETS = 0x34,
 	CTA_PER_CLUSTER = 0x3d,
 	KPARAM_INFO_V2 = 0x45,
 };
@@ -156,6 +157,12 @@ static bool take(struct sass_file *file, struct sass_function *f, const struct v
 	case CRS_STACK_SIZE:
 		if (v->bytes >= 4 && word(v, 0) != UNKNOWN)
 			f->return_stack_bytes = word(v, 0);
+		return true;
+	case INDIRECT_BRANCH_TARGETS:
+		if (v->format == SIZED && !f->branches) {
+			f->branches = v->data;
+			f->branch_words = v->bytes / 4;
+		}
 		return true;
 	case KPARAM_INFO:
 	case KPARAM_INFO_V2:

@@ -76,6 +76,9 @@ struct sass_function {
 	uint32_t registers, max_threads[3], required_threads[3], cluster[3]; /* 0: not said */
 	const uint8_t *constant2;                                            /* NULL: none */
 	uint32_t constant2_bytes;
+	/* For each BRX the offset, a word, the number of its targets and their offsets. NULL: not said. */
+	const uint8_t *branches;
+	uint32_t branch_words;
 	const uint8_t *constant0; /* NULL: none */
 	uint32_t constant0_bytes;
 	uint32_t relocation_count;

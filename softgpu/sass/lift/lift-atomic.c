@@ -59,8 +59,14 @@ static bool atomic(struct lift *l, const struct sass_instr *i, const char *space
 
 	if (!suffix)
 		return refuse(l, " of operation %u and type %u", (unsigned int)operation, (unsigned int)type);
-	old = temporary(l, wide ? TEMPORARY_64 : TEMPORARY_32);
 	data = data_of(l, &i->b, wide);
+	/* A loop with `atom` may wait for other threads, and lanes that leave it go ahead of the rest. */
+	if (i->d == SASS_RZ && operation != OPERATION_EXCH) {
+		emit_guarded(l, "red%s%s.%s.%s [%s+%lld], %s", order, space, operations[operation], suffix,
+			     address.text, (long long)i->field[SASS_F_OFFSET], data.text);
+		return true;
+	}
+	old = temporary(l, wide ? TEMPORARY_64 : TEMPORARY_32);
 	snprintf(statement, sizeof(statement), "atom%s%s.%s.%s %s, [%s+%lld], %s", order, space, operations[operation],
 		 suffix, old.text, address.text, (long long)i->field[SASS_F_OFFSET], data.text);
 	write_old(l, i, statement, old, wide);

@@ -85,10 +85,12 @@ static void reach_next(struct lift *l, struct region *r, const struct sass_instr
 
 	if (i->form->function == SASS_LIFT_BRA && target_of(l, i, &target))
 		reach(l, r, target / SASS_BYTES);
-	if (i->form->function == SASS_LIFT_BRX && may_search(l))
-		for (uint32_t n = 0; n < count_of(l); n++)
-			if (l->table[n])
+	if (i->form->function == SASS_LIFT_BRX && mark_targets(l, i, l->marked))
+		for (uint32_t n = 0; n < count_of(l); n++) {
+			if (l->marked[n])
 				reach(l, r, n);
+			l->marked[n] = false;
+		}
 	if (goes_on(i))
 		reach(l, r, i->address / SASS_BYTES + 1);
 }
@@ -158,7 +160,7 @@ static void label(struct lift *l, uint32_t n)
 {
 	sass_text_add(&l->body, "$vcuda_L%u_%x:\n", instance_of(l), n * SASS_BYTES);
 	forget_all_pairs(l);
-	l->members.text[0] = 0;
+	forget_members(l);
 	if (l->converged[n])
 		l->members = value_of("%%members");
 }

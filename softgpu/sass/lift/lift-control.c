@@ -38,10 +38,16 @@ void jump_if(struct lift *l, struct value p, uint32_t target)
 
 enum bra_mode { BRA_PLAIN, BRA_UNIFORM, BRA_DIVERGED, BRA_CONVERGED };
 
+/* The uniform register. The next bit means the complement. */
+static unsigned int number_of_mask(const struct sass_instr *i)
+{
+	return i->a.reg & 63;
+}
+
 /* The lanes of the next common operation are in the uniform register, or in the mask that it was made of. */
 static void note_members(struct lift *l, const struct sass_instr *i)
 {
-	unsigned int number = i->a.reg & 63; /* the next bit means the complement */
+	unsigned int number = number_of_mask(i);
 	struct value members = l->mask_of[number];
 
 	if (number == SASS_URZ)
@@ -59,6 +65,8 @@ static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t ta
 	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
 	struct value lanes = active_lanes(l);
 
+	if (!diverged)
+		set_members(l, value_of("0xffffffff"));
 	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),
 		target);
 }
@@ -72,6 +80,15 @@ static void jump_by_members(struct lift *l, const struct sass_instr *i, uint32_t
 	jump_if(l, diverged ? is : combine(l, 0, is, condition(l, i)), target);
 }
 
+/* ptxas compares with the wrong mask at times, and BRA.DIV always jumps then. Such a mask does not have these lanes. */
+static void jump_by_strangers(struct lift *l, uint32_t target)
+{
+	struct value lanes = active_lanes(l), others = compute32(l, "not.b32", "%%members");
+
+	others = compute32(l, "and.b32", "%s, %s", lanes.text, others.text);
+	jump_if(l, compute_predicate(l, "setp.ne.u32", "%s, 0", others.text), target);
+}
+
 /*
  * BRA.DIV leaves for code that works where the lanes that pass the guard are not those of the mask, BRA.CONV leaves for
  * code that works where they are. Here common operations wait for all lanes of a mask, so that only the guard decides:
@@ -83,7 +100,7 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 
 	if (!jump_target(l, i, &target))
 		return false;
-	l->members.text[0] = 0; /* lanes leave */
+	forget_members(l); /* lanes leave */
 	if (i->field[SASS_F_MODE] >= BRA_DIVERGED && !i->field[SASS_F_UNIFORM]) {
 		jump_by_warp(l, i, target);
 		return true;
@@ -95,6 +112,8 @@ bool lift_bra(struct lift *l, const struct sass_instr *i)
 			jump_if(l, compute_predicate(l, "not.pred", "%s", guard_value(l).text), target);
 		if (l->diverged_operations)
 			jump_by_members(l, i, target);
+		else if (l->mask_of[number_of_mask(i)].text[0])
+			jump_by_strangers(l, target);
 		return true;
 	}
 	if (i->field[SASS_F_MODE] == BRA_CONVERGED && l->diverged_operations) {
@@ -112,7 +131,7 @@ bool lift_exit(struct lift *l, const struct sass_instr *i)
 {
 	struct value p = condition(l, i);
 
-	l->members.text[0] = 0;
+	forget_members(l);
 	if (is_text(p, "%pt"))
 		emit(l, "exit");
 	else
@@ -216,7 +235,11 @@ bool lift_brx(struct lift *l, const struct sass_instr *i)
 
 	if (i->field[SASS_F_UNIFORM])
 		a.kind = SASS_UNIFORM;
-	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->table, base_of(l, i));
+	forget_members(l);
+	if (!mark_targets(l, i, l->marked))
+		return false;
+	jump_to_one_of(l, p, in_register(l, source_bits(l, &a)), l->marked, base_of(l, i));
+	memset(l->marked, 0, l->function->bytes / SASS_BYTES * sizeof(*l->marked));
 	return true;
 }
 

@@ -13,18 +13,56 @@ struct value active_lanes(struct lift *l)
 }
 
 /* The number of instructions between a question of the compiler's own and the jump that depends on its answer. */
-#define QUESTION 24
+#define QUESTION 64
+
+/* VOTE of PT: the lanes that are here. */
+static bool asks_who_is_here(const struct sass_instr *i)
+{
+	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT && !i->field[SASS_F_PC_NOT];
+}
+
+enum { REDUX_OR = 1 };
+
+/* The compiler compares masks of lanes with MATCH, R2UR and REDUX.OR. */
+static bool may_be_question(const struct sass_instr *i)
+{
+	switch (i->form->function) {
+	case SASS_LIFT_VOTE:
+		return asks_who_is_here(i);
+	case SASS_LIFT_REDUX:
+		return i->field[SASS_F_OPERATION] == REDUX_OR;
+	case SASS_LIFT_MATCH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether `next` takes the result of MATCH as a mask of lanes. Then MATCH is the program's. */
+static bool takes_mask(const struct lift *l, const struct sass_instr *match, const struct sass_instr *next)
+{
+	if (match->form->function != SASS_LIFT_MATCH)
+		return false;
+	if (next->form->function == SASS_LIFT_WARPSYNC && l->cubin->architecture >= 90)
+		return next->field[SASS_F_SOURCE] == match->d;
+	if (next->form->function == SASS_LIFT_WARPSYNC)
+		return next->b.kind == SASS_REGISTER && next->b.reg == match->d;
+	return next->form->function == SASS_LIFT_REDUX && next->a.reg == match->d;
+}
 
 /* Whether the operation is a part of a question which lanes are here: BRA.DIV or BRA.CONV follows. */
-static bool is_question(const struct lift *l)
+static bool is_question(const struct lift *l, const struct sass_instr *i)
 {
-	uint32_t first = l->i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
+	uint32_t first = i->address / SASS_BYTES + 1, count = l->function->bytes / SASS_BYTES;
 	struct sass_instr next;
 	char error[8];
 
-	for (uint32_t n = first; n < count && n < first + QUESTION; n++) {
+	if (!may_be_question(i))
+		return false;
+	for (uint32_t n = first; n < count && n < first + QUESTION && !l->target[n]; n++) {
 		if (!sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, &next, error,
-				 sizeof(error)))
+				 sizeof(error)) ||
+		    takes_mask(l, i, &next) || next.form->function == SASS_LIFT_BSYNC)
 			return false;
 		if (next.form->function == SASS_LIFT_BRA)
 			return next.field[SASS_F_MODE] >= 2;
@@ -35,10 +73,60 @@ static bool is_question(const struct lift *l)
 	return false;
 }
 
-/* VOTE of PT: the lanes that are here. */
-static bool asks_who_is_here(const struct sass_instr *i)
+/* The number of instructions between those of an atomic that the compiler does once for all lanes that are here. */
+#define ATOMIC_INSTRUCTIONS 64
+
+/* The next instruction, before lanes can come or leave. */
+static bool next_of_atomic(const struct lift *l, struct sass_instr *i)
 {
-	return i->form->function == SASS_LIFT_VOTE && i->field[SASS_F_PC] == SASS_PT;
+	uint32_t n = i->address / SASS_BYTES + 1;
+	char error[8];
+
+	if (n >= l->function->bytes / SASS_BYTES || l->target[n] ||
+	    !sass_decode(l->function->code + (size_t)n * SASS_BYTES, n * SASS_BYTES, i, error, sizeof(error)))
+		return false;
+	switch (i->form->function) {
+	case SASS_LIFT_BRA:
+	case SASS_LIFT_BRX:
+	case SASS_LIFT_BSYNC:
+	case SASS_LIFT_CALL:
+	case SASS_LIFT_CALL_ABS:
+	case SASS_LIFT_EXIT:
+	case SASS_LIFT_RET:
+	case SASS_LIFT_WARPSYNC:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Whether a vote of PT chooses the lane that does an atomic: FLO takes its result. */
+static bool chooses_lane(const struct lift *l, const struct sass_instr *vote)
+{
+	struct sass_instr i = *vote;
+
+	if (!asks_who_is_here(vote))
+		return false;
+	for (unsigned int n = 0; n < ATOMIC_INSTRUCTIONS && next_of_atomic(l, &i); n++)
+		if (i.form->function == SASS_LIFT_FLO && i.b.reg == vote->d)
+			return true;
+	return false;
+}
+
+static bool is_before_choice(const struct lift *l)
+{
+	struct sass_instr i = *l->i;
+
+	for (unsigned int n = 0; n < ATOMIC_INSTRUCTIONS && next_of_atomic(l, &i); n++)
+		if (chooses_lane(l, &i))
+			return true;
+	return false;
+}
+
+/* REDUX of such an atomic: the lane for it is chosen in the same block. */
+static bool is_of_atomic(const struct lift *l)
+{
+	return l->i->form->function == SASS_LIFT_REDUX && (l->voted || is_before_choice(l));
 }
 
 /*
@@ -47,13 +135,21 @@ static bool asks_who_is_here(const struct sass_instr *i)
  */
 static struct value active(struct lift *l)
 {
-	if (asks_who_is_here(l->i))
+	bool asks = asks_who_is_here(l->i);
+
+	if (asks && (!l->members.text[0] || !chooses_lane(l, l->i)))
 		return active_lanes(l);
 	if (l->members.text[0])
 		return l->members;
-	if (l->guard[0] || is_question(l))
+	if (l->guard[0] || is_question(l, l->i) || is_of_atomic(l))
 		return active_lanes(l);
 	return compute32(l, "mov.b32", "0xffffffff");
+}
+
+void forget_members(struct lift *l)
+{
+	l->members.text[0] = 0;
+	l->exclusive = l->voted = false;
 }
 
 void set_members(struct lift *l, struct value members)
@@ -85,25 +181,48 @@ static bool named_members(struct lift *l, const struct sass_instr *i, struct val
 }
 
 /*
- * WARPSYNC.EXCLUSIVE names the lanes of the next common operation. So does WARPSYNC.COLLECTIVE of sm_90, which has the
- * bit that EXCLUSIVE had before, up to ENDCOLLECTIVE.
+ * Behind WARPSYNC the named lanes are here, and other lanes may be here as well. Behind WARPSYNC.EXCLUSIVE the named
+ * lanes are alone up to BSYNC. WARPSYNC.COLLECTIVE of sm_90 has the bit that EXCLUSIVE had before. Its lanes are alone
+ * up to ENDCOLLECTIVE.
  */
 bool lift_warpsync(struct lift *l, const struct sass_instr *i)
 {
-	struct value members;
+	bool collective = l->cubin->architecture >= 90 && i->field[SASS_F_EXCLUSIVE],
+	     exclusive = !collective && (i->field[SASS_F_EXCLUSIVE] || i->field[SASS_F_EXCLUSIVE_90]);
+	struct value members, here;
 
 	if (!named_members(l, i, &members))
 		return false;
-	set_members(l, members);
-	if (!i->field[SASS_F_EXCLUSIVE] && !i->field[SASS_F_EXCLUSIVE_90])
+	if (exclusive && !l->exclusive)
+		l->outer_members = l->members;
+	if (collective) {
+		set_members(l, members);
+	} else if (exclusive) {
+		l->members = compute32(l, "mov.b32", "%s", members.text);
+	} else {
 		emit_guarded(l, "bar.warp.sync %s", members.text);
+		here = l->members.text[0] && !l->exclusive ? l->members : active_lanes(l);
+		l->members = compute32(l, "or.b32", "%s, %s", members.text, here.text);
+	}
+	l->exclusive = exclusive;
+	l->voted = false;
+	return true;
+}
+
+/* The lanes that WARPSYNC.EXCLUSIVE kept away are here again. */
+bool lift_bsync(struct lift *l, const struct sass_instr *i)
+{
+	(void)i;
+	if (l->exclusive)
+		l->members = l->outer_members;
+	l->exclusive = l->voted = false;
 	return true;
 }
 
 bool lift_endcollective(struct lift *l, const struct sass_instr *i)
 {
 	(void)i;
-	l->members.text[0] = 0;
+	forget_members(l);
 	return true;
 }
 
@@ -157,6 +276,7 @@ bool lift_vote(struct lift *l, const struct sass_instr *i)
 		write_predicate(l, 0, (unsigned int)i->field[SASS_F_P0], is);
 	}
 	write_32(l, i->d, ballot);
+	l->voted |= !l->guard[0] && chooses_lane(l, i);
 	return true;
 }
 
@@ -177,8 +297,6 @@ bool lift_match(struct lift *l, const struct sass_instr *i)
 	write_32(l, i->d, r);
 	return true;
 }
-
-enum { REDUX_OR = 1 };
 
 bool lift_redux(struct lift *l, const struct sass_instr *i)
 {

@@ -83,6 +83,47 @@ static void note_tables(struct lift *l)
 	}
 }
 
+static uint32_t branch_word(const struct lift *l, uint32_t n)
+{
+	uint32_t word;
+
+	memcpy(&word, l->function->branches + (size_t)n * sizeof(word), sizeof(word));
+	return word;
+}
+
+/* Marks the targets of which the first is the `first`th word. False: one is in no table, and none is marked. */
+static bool mark_branches(const struct lift *l, uint32_t first, uint32_t count, bool *marked)
+{
+	for (uint32_t n = first; n < first + count; n++) {
+		uint32_t offset = branch_word(l, n);
+
+		if (offset >= l->function->bytes || offset % SASS_BYTES || !l->table[offset / SASS_BYTES])
+			return false;
+	}
+	for (uint32_t n = first; n < first + count; n++)
+		marked[branch_word(l, n) / SASS_BYTES] = true;
+	return true;
+}
+
+bool mark_targets(struct lift *l, const struct sass_instr *i, bool *marked)
+{
+	uint32_t words = l->function->branch_words, count;
+
+	l->steps += words;
+	if (!may_search(l))
+		return false;
+	for (uint32_t at = 0; at + 3 <= words; at += 3 + count) {
+		count = branch_word(l, at + 2);
+		if (count > words - at - 3)
+			break;
+		if (branch_word(l, at) == i->address && mark_branches(l, at + 3, count, marked))
+			return true;
+	}
+	for (uint32_t n = 0; n < l->function->bytes / SASS_BYTES; n++)
+		marked[n] |= l->table[n];
+	return true;
+}
+
 /* The functions in the section: variables have their offsets as addresses. */
 static void note_functions(struct lift *l)
 {
@@ -318,6 +359,7 @@ static void begin_again(struct lift *l)
 			   .table = old.table,
 			   .converged = old.converged,
 			   .reached = old.reached,
+			   .marked = old.marked,
 			   .no_memory = old.no_memory,
 			   .error = old.error,
 			   .room = old.room};
@@ -345,7 +387,7 @@ static bool lift_function(struct lift *l)
 {
 	uint32_t count = l->function->bytes / SASS_BYTES;
 
-	l->target = sass_allocate(6, count + 1);
+	l->target = sass_allocate(7, count + 1);
 	l->webs = webs_create();
 	if (!l->target || !l->webs) {
 		l->no_memory = true;
@@ -356,6 +398,7 @@ static bool lift_function(struct lift *l)
 	l->table = l->taken + count + 1;
 	l->converged = l->table + count + 1;
 	l->reached = l->converged + count + 1;
+	l->marked = l->reached + count + 1;
 	l->calls_addresses = is_callee(l);
 	return find_targets(l, count) && lift_twice(l);
 }

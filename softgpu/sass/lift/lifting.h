@@ -86,10 +86,14 @@ struct lift {
 	 */
 	struct value members, mask_of[64];
 	bool uses_members;
+	bool exclusive;             /* `members` ends at BSYNC, and is `outer_members` from there on */
+	struct value outer_members; /* as `members` */
+	bool voted;                 /* in this basic block a vote of PT has chosen the lane of an atomic */
 	bool shared_window; /* addresses of shared memory are made of SASS_SHARED_WINDOW */
 	/* By instruction: a jump leads there; a call comes back there; its address is taken; a jump table has it. */
 	bool *target, *returned, *taken, *table;
 	bool *reached;          /* scratch of lift-body.c, all false between regions */
+	bool *marked;           /* scratch of BRX, all false before and behind it */
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places */
@@ -189,6 +193,8 @@ bool lift_at(struct lift *l, uint32_t n);
 /* To be asked before a search through all instructions. False: the code is made to take long. */
 bool may_search(struct lift *l);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
+/* Marks the instructions that a BRX may jump to: those that the cubin names, or all that are in tables. */
+bool mark_targets(struct lift *l, const struct sass_instr *i, bool *marked);
 
 /* ---- lift-relocation.c ---- */
 /* Applies the relocation of the instruction at hand to its operand, if there is one. */
@@ -230,6 +236,7 @@ bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand 
 /* ---- lift-warp.c ---- */
 struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
 void set_members(struct lift *l, struct value members);
+void forget_members(struct lift *l); /* to be called where lanes come or leave */
 
 /* ---- lift-body.c ---- */
 bool goes_on(const struct sass_instr *i); /* whether the next instruction follows */
