@@ -74,10 +74,20 @@ slow() {
 	done
 }
 
-# pairs EVERY
+# pairs EVERY: a share of the kernels for each processor
 pairs() {
-	build && softgpu/test/pairs.sh "$(command -v ptxas || echo /usr/local/cuda/bin/ptxas)" 80 "$BUILD/softgpu/test/lift-sass" \
-		"$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" test/ptx/random.expect "$1"
+	local jobs=() count n status=0
+	count=$(nproc)
+	build || return
+	for ((n = 0; n < count; n++)); do
+		softgpu/test/pairs.sh "$(command -v ptxas || echo /usr/local/cuda/bin/ptxas)" 80 "$BUILD/softgpu/test/lift-sass" \
+			"$BUILD/cli/vcuda" "$BUILD/test/ptx/run-random" test/ptx/random.expect $(($1 * count)) $(($1 * n)) &
+		jobs+=($!)
+	done
+	for n in "${jobs[@]}"; do
+		wait "$n" || status=1
+	done
+	return $status
 }
 
 # 4,000 random mutants; the seed is printed
