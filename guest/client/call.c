@@ -33,7 +33,7 @@
 #define SPIN_NS 50000
 
 /* How often a thread tries to get the ring lock before it sleeps. A thread that writes a command has it for less. */
-#define LOCK_TRIES 500
+#define LOCK_TRIES 100
 
 _Static_assert(VCUDA_SLOTS == 64, "the slots in use are the bits of one word");
 

@@ -43,7 +43,7 @@ static CUevent handle_of(const struct libcuda_object *event)
 	return (CUevent)(uintptr_t)event->id;
 }
 
-/* Commands run in order: once this command has its answer, all commands before it have run. */
+/* Commands of a context run in order: once this command has its answer, all of them before it have run. */
 static CUresult confirm_record(const struct call_options *how, const struct libcuda_object *event, CUresult result)
 {
 	if (result != CUDA_SUCCESS || !(event->flags & CU_EVENT_INTERPROCESS))

@@ -476,7 +476,7 @@ static bool run_taken(struct worker_session *s, struct runner *r)
 
 	if (!is_sync && worker_lanes_give(s, c))
 		return true;
-	worker_lanes_mark(c, &mark);
+	worker_lanes_mark(s, c, &mark);
 	if (is_sync && !is_prompt(c->op))
 		return run_sync_disowned(s, r, &mark);
 	worker_lanes_reach(&mark);

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 #include "queue/stage-queue.h"
 #include "ring/ring.h"
 #include "session/destroy.h"
+#include "session/dispatch.h"
 #include "session/handle.h"
 #include "session/session.h"
 
@@ -22,15 +24,25 @@
 #define SLOT_BYTES 8192u
 #define SLOTS 32u
 
-/* A lane looks for more without a pause, then lets others run in between, and then sleeps. */
+/* A lane looks for more without a pause. Then, with a GPU, it lets others run in between. Then it sleeps. */
 #define SPIN_NS 50000
 #define YIELD_NS 500000
 
+/* A thread that waits for a lane looks so often without a pause, lets others run so often, and then sleeps. */
+#define LOOKS 1000
+#define YIELDS 100
+
+/* After so many launches of one thread, or in one context, its commands need no lane. */
+#define ALONE_LAUNCHES 1000
+
 struct lane {
-	uint64_t context; /* 0: the lane is not used */
+	uint64_t context;
+	void *opened;
+	bool yields;
 	_Alignas(64) _Atomic uint32_t given;
 	_Atomic bool sleeps;
 	_Alignas(64) _Atomic uint32_t done;
+	_Atomic uint32_t waiters; /* that sleep until `done` changes */
 	_Alignas(64) uint8_t slots[SLOTS][SLOT_BYTES];
 };
 
@@ -38,6 +50,7 @@ static struct {
 	worker_lanes_open open;
 	worker_lanes_run run;
 	struct lane *all[WORKER_LANES];
+	uint64_t failed; /* the last context for which there was no memory or thread */
 } lanes;
 
 static bool is_empty(const struct lane *l)
@@ -64,7 +77,7 @@ static void wait_for_command(struct lane *l)
 		if (idle < SPIN_NS)
 			for (int i = 0; i < 16 && is_empty(l); i++)
 				__builtin_ia32_pause();
-		else if (idle < YIELD_NS)
+		else if (l->yields && idle < YIELD_NS)
 			sched_yield();
 		else
 			sleep_while_empty(l);
@@ -74,17 +87,16 @@ static void wait_for_command(struct lane *l)
 static void *serve(void *argument)
 {
 	struct lane *l = argument;
-	void *opened = lanes.open();
 
-	if (!opened)
-		abort();
 	for (;;) {
 		uint32_t done = atomic_load_explicit(&l->done, memory_order_relaxed);
 
 		if (is_empty(l))
 			wait_for_command(l);
-		lanes.run(opened, (const struct vcuda_command *)l->slots[done % SLOTS]);
+		lanes.run(l->opened, (const struct vcuda_command *)l->slots[done % SLOTS]);
 		atomic_store(&l->done, done + 1);
+		if (atomic_load(&l->waiters))
+			syscall(SYS_futex, &l->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	}
 	return NULL;
 }
@@ -97,24 +109,45 @@ static struct lane *lane_of(uint64_t context)
 	return NULL;
 }
 
-static struct lane *add_lane(uint64_t context)
+static struct lane *make_lane(uint64_t context, bool yields)
 {
-	struct lane *l;
+	struct lane *l = aligned_alloc(64, sizeof(*l));
+	void *opened = l ? lanes.open() : NULL;
+
+	if (opened) {
+		memset(l, 0, offsetof(struct lane, slots));
+		l->context = context;
+		l->opened = opened;
+		l->yields = yields;
+		if (vcuda_thread_start_with(NULL, vcuda_faults, serve, l))
+			return l;
+	}
+	free(opened);
+	free(l);
+	return NULL;
+}
+
+static bool is_context(struct worker_session *s, uint64_t id)
+{
+	bool is = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_CONTEXT));
+
+	if (is && worker_handle_put(s->handles, id))
+		worker_destroy_ready(s);
+	return is;
+}
+
+static struct lane *add_lane(struct worker_session *s, uint64_t context)
+{
 	int i = 0;
 
 	while (i < WORKER_LANES && lanes.all[i])
 		i++;
-	l = i < WORKER_LANES ? aligned_alloc(64, sizeof(*l)) : NULL;
-	if (!l)
+	if (i == WORKER_LANES || context == lanes.failed || !is_context(s, context))
 		return NULL;
-	memset(l, 0, sizeof(*l));
-	l->context = context;
-	if (!vcuda_thread_start_with(NULL, vcuda_faults, serve, l)) {
-		free(l);
-		return NULL;
-	}
-	lanes.all[i] = l;
-	return l;
+	lanes.all[i] = make_lane(context, strcmp(s->ops->name, "cpu"));
+	if (!lanes.all[i])
+		lanes.failed = context;
+	return lanes.all[i];
 }
 
 void worker_lanes_start(worker_lanes_open open, worker_lanes_run run)
@@ -123,14 +156,27 @@ void worker_lanes_start(worker_lanes_open open, worker_lanes_run run)
 	lanes.run = run;
 }
 
-/* Waits until so many commands have been run. Counts wrap around. */
-static void wait_until(const struct lane *l, uint32_t count)
+static void sleep_until_change(struct lane *l, uint32_t seen)
 {
-	for (unsigned int looks = 0; (int32_t)(atomic_load(&l->done) - count) < 0; looks++)
-		if (looks < 1000)
+	atomic_fetch_add(&l->waiters, 1);
+	if (atomic_load(&l->done) == seen)
+		syscall(SYS_futex, &l->done, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+	atomic_fetch_sub(&l->waiters, 1);
+}
+
+/* Waits until so many commands have been run. Counts wrap around. */
+static void wait_until(struct lane *l, uint32_t count)
+{
+	uint32_t done;
+
+	for (unsigned int looks = 0; done = atomic_load(&l->done), (int32_t)(done - count) < 0; looks++) {
+		if (looks < LOOKS)
 			__builtin_ia32_pause();
-		else
+		else if (looks < LOOKS + YIELDS)
 			sched_yield();
+		else
+			sleep_until_change(l, done);
+	}
 }
 
 /* ---- which lane ---- */
@@ -181,16 +227,21 @@ static bool fits(struct worker_session *s, const struct vcuda_command *c)
 	return p && context_at(s, c, p->stream) == c->context && context_at(s, c, p->event) == c->context;
 }
 
-/* From the first launch on that comes of another thread, in another context, than the launch before. */
+/* Whether launches come from several threads in several contexts. */
 static bool has_several(const struct vcuda_command *c)
 {
 	static uint64_t context;
-	static uint32_t thread;
+	static uint32_t thread, alone;
 	static bool several;
 
-	if (several || (c->op != VCUDA_OP_vcudaLaunchKernel && c->op != VCUDA_OP_vcudaLaunchClusters))
+	if (c->op != VCUDA_OP_vcudaLaunchKernel && c->op != VCUDA_OP_vcudaLaunchClusters)
 		return several;
-	several = context && context != c->context && thread != c->thread;
+	if (context && context != c->context && thread != c->thread) {
+		several = true;
+		alone = 0;
+	} else if (alone++ == ALONE_LAUNCHES) {
+		several = false;
+	}
 	context = c->context;
 	thread = c->thread;
 	return several;
@@ -203,7 +254,7 @@ static struct lane *lane_for(struct worker_session *s, const struct vcuda_comman
 	if (!has_several(c) || c->size > SLOT_BYTES || !fits(s, c) || worker_stage_queue_any())
 		return NULL;
 	l = lane_of(c->context);
-	return l ? l : add_lane(c->context);
+	return l ? l : add_lane(s, c->context);
 }
 
 bool worker_lanes_give(struct worker_session *s, const struct vcuda_command *c)
@@ -222,15 +273,21 @@ bool worker_lanes_give(struct worker_session *s, const struct vcuda_command *c)
 	return true;
 }
 
-void worker_lanes_mark(const struct vcuda_command *c, struct worker_lanes_mark *mark)
+/* Whether the command concerns what its context's lane has been given, and nothing of others. */
+static bool is_of_one(struct worker_session *s, const struct vcuda_command *c)
 {
-	/* such a command comes in the context of its stream or event */
-	bool is_of_one = c->op == VCUDA_OP_cuStreamSynchronize || c->op == VCUDA_OP_cuStreamQuery ||
-			 c->op == VCUDA_OP_cuEventQuery;
+	if (c->op == VCUDA_OP_cuStreamSynchronize || c->op == VCUDA_OP_cuStreamQuery || c->op == VCUDA_OP_cuEventQuery)
+		return context_at(s, c, 0) == c->context;
+	return fits(s, c);
+}
+
+void worker_lanes_mark(struct worker_session *s, const struct vcuda_command *c, struct worker_lanes_mark *mark)
+{
+	bool of_one = lanes.all[0] && is_of_one(s, c);
 
 	mark->lanes = 0;
 	for (int i = 0; i < WORKER_LANES && lanes.all[i]; i++) {
-		if (is_of_one && lanes.all[i]->context != c->context)
+		if (of_one && lanes.all[i]->context != c->context)
 			continue;
 		mark->counts[i] = atomic_load_explicit(&lanes.all[i]->given, memory_order_relaxed);
 		mark->lanes |= 1u << i;

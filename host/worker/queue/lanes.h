@@ -17,7 +17,7 @@ struct worker_session;
 /* As many as a process has busy GPUs. A context without a lane has its commands run by the owner. */
 #define WORKER_LANES 16
 
-/* Makes what a lane's thread runs commands with; NULL: there is no memory. */
+/* Makes what a lane's thread runs commands with, for free(); NULL: there is no memory. */
 typedef void *(*worker_lanes_open)(void);
 
 /* Runs a command, which is valid until the function returns. */
@@ -40,7 +40,7 @@ struct worker_lanes_mark {
  * The work that the command must see done: all that the lanes have been given so far, or that one lane has, for a query
  * or a wait for a stream.
  */
-void worker_lanes_mark(const struct vcuda_command *c, struct worker_lanes_mark *mark);
+void worker_lanes_mark(struct worker_session *s, const struct vcuda_command *c, struct worker_lanes_mark *mark);
 
 /* Waits until the lanes have run that. From any thread. */
 void worker_lanes_reach(const struct worker_lanes_mark *mark);

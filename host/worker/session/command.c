@@ -86,12 +86,15 @@ bool worker_command_has_error(struct worker_session *s)
 
 void worker_command_record_error(struct worker_session *s, const struct vcuda_command *c, CUresult error)
 {
-	_Atomic uint64_t *place = place_of_error(s, c);
-	uint64_t there = atomic_load(place);
+	_Atomic uint64_t *place;
+	uint64_t there;
 
-	while (!is_in_context(there, c->context) &&
-	       !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)))
-		continue;
+	/* another lane may take the place meanwhile */
+	do {
+		place = place_of_error(s, c);
+		there = atomic_load(place);
+	} while (!is_in_context(there, c->context) &&
+		 !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)));
 }
 
 CUresult worker_command_take_error(struct worker_session *s, const struct vcuda_command *c)
