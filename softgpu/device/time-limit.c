@@ -36,6 +36,11 @@ void softgpu_timer_touch(struct softgpu_timer *timer)
 		__atomic_store_n(&timer->begun, true, __ATOMIC_RELAXED);
 }
 
+void softgpu_timer_pause(struct softgpu_timer *timer)
+{
+	__atomic_store_n(&timer->begun, false, __ATOMIC_RELAXED);
+}
+
 void softgpu_timer_stop(struct softgpu_timer *timer)
 {
 	vcuda_list_remove(&timer->node);

@@ -2,7 +2,7 @@
 /*
  * How long a kernel may run, or a launch of a graph with conditional nodes, without the time of other VMs' turns. One
  * that takes longer makes its context fail with CUDA_ERROR_LAUNCH_TIMEOUT, which stops it. With the lock held, but for
- * softgpu_timer_touch().
+ * softgpu_timer_touch() and softgpu_timer_pause().
  */
 #ifndef VCUDA_CPU_TIME_LIMIT_H
 #define VCUDA_CPU_TIME_LIMIT_H
@@ -25,6 +25,8 @@ struct softgpu_timer {
 void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context);
 /* A block begins; the first one starts the clock. From any thread, without the lock. */
 void softgpu_timer_touch(struct softgpu_timer *timer);
+/* The clock stands until softgpu_timer_touch(). From any thread, without the lock. */
+void softgpu_timer_pause(struct softgpu_timer *timer);
 void softgpu_timer_stop(struct softgpu_timer *timer);
 /* Whether it is this kernel that took too long; true once. */
 bool softgpu_timer_expired(struct softgpu_timer *timer);

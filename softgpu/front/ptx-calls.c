@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/sass-callee.h"
 #include "front/ptx-opcodes.h"
-#include "sass/sass.h"
 
 /*
  * The parts of a function's address: a mark that no memory's address has, the module, the function. Addresses are even,

@@ -229,7 +229,7 @@ struct ptx_function {
 	uint32_t maxnreg, minnctapersm; /* 0: not said */
 	bool dynamic_shared;
 	bool reconverges; /* all its warp operations wait for the lanes that they name */
-	bool callee;      /* an entry that warps of another kernel begin amid a block: sass/sass.h */
+	bool callee;      /* an entry that warps of another kernel begin amid a block: common/sass-callee.h */
 };
 
 struct ptx_reloc {
@@ -392,7 +392,7 @@ enum ptx_external {
 	PTX_EXTERNAL_MALLOC,
 	PTX_EXTERNAL_VPRINTF,
 	PTX_EXTERNAL_SET_CONDITIONAL,
-	PTX_EXTERNAL_CALL_ADDRESS, /* of machine code: sass/sass.h */
+	PTX_EXTERNAL_CALL_ADDRESS, /* of machine code: common/sass-callee.h */
 	PTX_EXTERNAL_COUNT
 };
 enum ptx_external ptx_external_find(const struct ptx_call *call);

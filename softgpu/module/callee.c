@@ -3,18 +3,21 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/log.h"
+#include "common/sass-callee.h"
 #include "device/device.h"
 #include "device/schedule.h"
 #include "module/lifted.h"
-#include "sass/sass.h"
 
 struct callee {
 	struct vcuda_list node; /* in the module */
 	uint64_t address;
 	struct softgpu_lifted *lifted;
-	struct ptx_kernel *kernel; /* NULL: it cannot be translated */
+	struct ptx_kernel *kernel;         /* NULL: it cannot be translated */
+	const struct ptx_binary *prepared; /* for `block` */
+	uint32_t block[3];
 	bool in_making;
 };
 
@@ -55,7 +58,7 @@ static struct callee *make(struct CUmod_st *m, uint64_t address, const char *nam
 	return NULL;
 }
 
-static enum ptx_fault_kind prepare(const struct callee *c, const uint32_t block[3], const struct ptx_binary **binary)
+static enum ptx_fault_kind prepare(struct callee *c, const uint32_t block[3], const struct ptx_binary **binary)
 {
 	struct ptx_error error = {0};
 	enum ptx_status status;
@@ -63,28 +66,45 @@ static enum ptx_fault_kind prepare(const struct callee *c, const uint32_t block[
 	softgpu_unlock();
 	status = ptx_kernel_prepare(c->kernel, block, binary, &error);
 	softgpu_lock();
-	if (status == PTX_OK)
+	if (status == PTX_OK) {
+		c->prepared = *binary;
+		memcpy(c->block, block, sizeof(c->block));
 		return PTX_FAULT_NONE;
+	}
 	softgpu_compile_error(status, "cannot compile a function that a kernel calls", &error);
 	return PTX_FAULT_TRAP;
 }
 
-enum ptx_fault_kind softgpu_callee_find(struct CUmod_st *m, uint64_t address, const uint32_t block[3],
-					const struct ptx_binary **binary)
+static enum ptx_fault_kind get(struct CUmod_st *m, uint64_t address, const char *name, const uint32_t block[3],
+			       struct softgpu_timer *timer, const struct ptx_binary **binary)
 {
-	enum ptx_fault_kind kind = PTX_FAULT_TRAP;
-	struct callee *c;
+	struct callee *c = find(m, address);
+	enum ptx_fault_kind kind;
+
+	if (c && c->prepared && !memcmp(c->block, block, sizeof(c->block))) {
+		*binary = c->prepared;
+		return PTX_FAULT_NONE;
+	}
+	softgpu_timer_pause(timer);
+	while ((c = find(m, address)) && c->in_making)
+		softgpu_wait_any();
+	if (!c)
+		c = make(m, address, name);
+	kind = c && c->kernel ? prepare(c, block, binary) : PTX_FAULT_TRAP;
+	softgpu_timer_touch(timer);
+	return kind;
+}
+
+enum ptx_fault_kind softgpu_callee_find(struct CUmod_st *m, uint64_t address, const uint32_t block[3],
+					struct softgpu_timer *timer, const struct ptx_binary **binary)
+{
+	enum ptx_fault_kind kind;
 	char name[64];
 
 	if (!m->program.code || !vcuda_sass_callee(address, name, sizeof(name)))
 		return PTX_FAULT_BAD_TARGET;
 	softgpu_lock();
-	while ((c = find(m, address)) && c->in_making)
-		softgpu_wait_any();
-	if (!c)
-		c = make(m, address, name);
-	if (c && c->kernel)
-		kind = prepare(c, block, binary);
+	kind = get(m, address, name, block, timer, binary);
 	softgpu_unlock();
 	return kind;
 }

@@ -138,9 +138,9 @@ static bool is_known_stray(void *device, uint64_t address, uint64_t bytes, bool 
 
 static enum ptx_fault_kind callee(void *device, uint64_t address, const struct ptx_binary **binary)
 {
-	const struct launch *l = device;
+	struct launch *l = device;
 
-	return softgpu_callee_find(l->module, address, l->ptx.block, binary);
+	return softgpu_callee_find(l->module, address, l->ptx.block, &l->timer, binary);
 }
 
 static CUresult check_shape(const struct CUfunc_st *f, const struct shape *s)

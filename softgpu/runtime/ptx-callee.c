@@ -77,7 +77,8 @@ static bool find_binary(struct ptx_thread *t, struct ptx_callee *c)
 	}
 	better = __atomic_load_n(&binary->better, __ATOMIC_ACQUIRE);
 	binary = better ? better : binary;
-	if (binary->lanes != PTX_SITE_LANES || !binary->fibers || binary->local_stride != t->ctx.binary->local_stride)
+	if (binary->lanes != PTX_SITE_LANES || !binary->fibers || binary->local_stride != t->ctx.binary->local_stride ||
+	    binary->static_shared || binary->kernel->info.param_bytes)
 		return fail(t, "the function's code is not of the kernel's kind");
 	c->ctx.binary = binary;
 	return true;
@@ -164,7 +165,12 @@ static void call(struct ptx_context *ctx, uint64_t address, uint32_t lanes, uint
 {
 	struct ptx_thread *t = ctx->thread;
 	struct ptx_warp *w = &t->warps[t->current];
-	struct ptx_callee *c = enter(ctx, w);
+	struct ptx_callee *c;
+
+	/* calls may recur without a loop */
+	if (__atomic_load_n(ctx->cancel, __ATOMIC_RELAXED))
+		ptx_rt_cancelled(ctx, 0, thread);
+	c = enter(ctx, w);
 
 	/* the other warps run in between, and `t->current` is this one again afterwards */
 	c->address = address;

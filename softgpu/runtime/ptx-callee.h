@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of functions of machine code by their addresses (sass/sass.h). */
+/* Calls of functions of machine code by their addresses (common/sass-callee.h). */
 #ifndef VCUDA_BACKEND_CPU_PTX_CALLEE_H
 #define VCUDA_BACKEND_CPU_PTX_CALLEE_H
 

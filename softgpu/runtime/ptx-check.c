@@ -9,6 +9,21 @@ static bool inside(uint64_t address, uint64_t bytes, uint64_t start, uint64_t si
 	return address >= start && bytes <= size && address - start <= size - bytes;
 }
 
+/* A function's variables may be younger than the launch's map. */
+static bool find_variable(const struct ptx_context *ctx, uint64_t address, uint64_t bytes, bool write, uint64_t *start,
+			  uint64_t *end)
+{
+	const struct ptx_module *module = ctx->binary->kernel->function->module;
+
+	for (uint32_t n = 0; n < module->variable_count; n++)
+		if (inside(address, bytes, module->addresses[n], module->variables[n].size)) {
+			*start = module->addresses[n];
+			*end = module->addresses[n] + module->variables[n].size;
+			return !write || !module->variables[n].constant;
+		}
+	return false;
+}
+
 /* The range of global memory, parameters, shared or local memory that holds all of the access. */
 static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t bytes, bool write, uint64_t *start,
 		       uint64_t *end)
@@ -45,7 +60,7 @@ static bool find_range(const struct ptx_context *ctx, uint64_t address, uint64_t
 			*end = own[n].start + own[n].size;
 			return !write || own[n].writable;
 		}
-	return false;
+	return ctx->caller_live && find_variable(ctx, address, bytes, write, start, end);
 }
 
 /*

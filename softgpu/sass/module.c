@@ -69,6 +69,10 @@ static int lift(struct sass_text *text, const struct sass_cubin *c, const struct
 	if (result)
 		return result;
 	whole.function.entry = entry;
+	if (entry && c->callee_constant2) {
+		whole.function.constant2 = c->callee_constant2;
+		whole.function.constant2_bytes = c->callee_constant2_bytes;
+	}
 	result = sass_lift(c, &whole.function, text, error, room);
 	sass_whole_free(&whole);
 	return result;

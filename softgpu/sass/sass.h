@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+
+#include "common/sass-callee.h"
 
 #define VCUDA_SASS_LIBRARY "libvcuda-sass.so"
 #define VCUDA_SASS_FUNCTION "vcuda_sass_to_ptx"
@@ -24,31 +25,7 @@
 /* In the place of a kernel's name: a text without code, in which each kernel is refused. */
 #define VCUDA_SASS_OUTLINE ""
 
-/*
- * In the place of a kernel's name: the function of this section, as an entry of the same name without parameters.
- * Kernels call such a function through its address, by the PTX function VCUDA_SASS_CALL. Local memory, of which all
- * kernels and callees of a cubin have the same number of bytes, has the registers for the callee, and for the caller
- * after the callee. A thread of the entry that ends has returned, or has exited, as local memory says to the caller.
- */
-#define VCUDA_SASS_CALLEE "$vcuda_callee_%u"
-#define VCUDA_SASS_CALL "vcuda_call_address"
-
-/* The number that variables have for an address of code, `offset` bytes into a section. No memory has such an address.
- */
-static inline uint64_t vcuda_sass_address(uint32_t section, uint64_t offset)
-{
-	return 1ull << 63 | (uint64_t)section << 32 | (uint32_t)offset;
-}
-
-/* The name of the callee at an address. False: it is no address of a section's begin. */
-static inline bool vcuda_sass_callee(uint64_t address, char *name, size_t room)
-{
-	uint32_t section = (uint32_t)(address >> 32) & INT32_MAX;
-
-	if (address != vcuda_sass_address(section, 0))
-		return false;
-	return snprintf(name, room, VCUDA_SASS_CALLEE, section) < (int)room;
-}
+/* In the place of a kernel's name may be that of a callee's entry, VCUDA_SASS_CALLEE. */
 
 /*
  * The text of a cubin, which ends with a NUL and is freed with free(). `kernel`: NULL: all of the cubin;

@@ -255,9 +255,10 @@ static void run_functions(CUmodule module)
 		OK(cuLaunchKernel(kernel(module, "dispatches"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
 		OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
 		for (unsigned int i = 0; i < THREADS; i++) {
-			unsigned int expected[] = {3 * i + 1, 2 * i, i + 100 * (i & 3), i};
+			unsigned int chosen[] = {i + 7, 7 * i, i ^ 7, 7 - i, i * i, i >> 1};
+			unsigned int expected[] = {3 * i + 1, 2 * i, i + 100 * (i & 3), i, chosen[i % 6]};
 
-			CHECK(results[i] == expected[i / n & 3]);
+			CHECK(results[i] == expected[i / n % 5]);
 		}
 		OK(cuMemFree_v2(p));
 	}

@@ -108,7 +108,27 @@ static bool read_part(struct reader *r, const struct sass_section *s, struct sas
 	return true;
 }
 
-/* A callee uses the shared memory of the kernel. */
+/* The linker gives each kernel the constants of its callees. */
+static void note_constants(struct sass_cubin *c)
+{
+	bool differ = false;
+
+	for (uint32_t n = 0; n < c->function_count; n++) {
+		const struct sass_function *f = &c->functions[n];
+
+		if (!f->kernel || !f->constant2)
+			continue;
+		differ |= c->callee_constant2 &&
+			  (c->callee_constant2_bytes != f->constant2_bytes ||
+			   memcmp(c->callee_constant2, f->constant2, f->constant2_bytes) != 0);
+		c->callee_constant2 = f->constant2;
+		c->callee_constant2_bytes = f->constant2_bytes;
+	}
+	if (differ)
+		c->callee_constant2 = NULL;
+}
+
+/* A callee uses the shared memory of the kernel, and has no parameters of its own. */
 static void note_callees(struct reader *r)
 {
 	struct sass_cubin *c = r->cubin;
@@ -117,6 +137,8 @@ static void note_callees(struct reader *r)
 		struct sass_function *f = &c->functions[n];
 
 		c->has_callees |= !f->kernel;
+		if (!f->kernel)
+			f->param_count = f->param_bytes = 0;
 		if (!f->kernel && r->file->architecture >= RESERVED_SHARED_FROM)
 			f->shared_bytes = f->shared_base = RESERVED_SHARED_BYTES;
 		if (f->frame_bytes > c->most_frame_bytes)
@@ -146,6 +168,7 @@ static bool read_parts(struct reader *r)
 	for (uint32_t n = 0; n < r->cubin->function_count; n++)
 		sass_info_finish(&r->cubin->functions[n], r->file->architecture);
 	note_callees(r);
+	note_constants(r->cubin);
 	return true;
 }
 

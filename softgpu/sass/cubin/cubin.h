@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sass/sass.h"
+#include "common/sass-callee.h"
 
 struct sass_param {
 	uint32_t ordinal, offset, bytes; /* offset within the parameter area */
@@ -115,6 +115,9 @@ struct sass_cubin {
 	/* Functions that are no kernels, and the most that any function needs of a thread. */
 	bool has_callees;
 	uint32_t most_frame_bytes, most_registers;
+	/* Bank 2 of all kernels, if it is the same: callees find their constants there. NULL: none is known. */
+	const uint8_t *callee_constant2;
+	uint32_t callee_constant2_bytes;
 	struct sass_file *file;
 };
 

@@ -61,6 +61,9 @@ static struct sass_relocation move(const struct search *s, const struct sass_fun
 	moved.offset += place;
 	if (!to || s->place[to - s->cubin->functions] == NONE)
 		return moved;
+	/* a pointer to the function; a return address is never that of a begin */
+	if (!is_call(r) && r->symbol_value + (uint64_t)r->addend == 0)
+		return moved;
 	moved.symbol_value += s->place[to - s->cubin->functions];
 	moved.symbol_section = kernel->section;
 	return moved;

@@ -323,7 +323,8 @@ static bool load_kernel_constant(struct lift *l, struct value index, uint32_t of
 	l->uses_bank2 = true;
 	emit(l, "mov.u64 %s, $vcuda_bank2_%u", address.text, l->function->section);
 	address = compute64(l, "add.s64", "%s, %s", address.text, compute64(l, "cvt.s64.s32", "%s", index.text).text);
-	return load(l, "const", type, address, offset, count);
+	/* beside a register the offset has a sign, as where a callee's constants have been moved */
+	return load(l, "const", type, address, is_text(index, "0") ? (int64_t)offset : (int16_t)offset, count);
 }
 
 /* The index is usually a constant that the code has loaded just before. Else it is compared with all offsets. */

@@ -5,6 +5,8 @@
  * Before the call the caller stores all its registers in local memory behind the stack, and loads all of them after the
  * call. The callee does the opposite. So one place serves calls of any depth.
  */
+#include <string.h>
+
 #include "sass/lift/lifting.h"
 
 /* Calls have what CUDA gives them by default. */
@@ -17,6 +19,9 @@
 enum { RETURNED = 0, PREDICATES = 4, REGISTERS = 16, UNIFORM = REGISTERS + 4 * 256, PLACE_BYTES = UNIFORM + 4 * 64 };
 
 #define PREDICATE_COUNT 7 /* of either kind */
+
+/* NVIDIA's rules of calls: R1, and R20 with R21. */
+enum { STACK_POINTER = 1, RETURN_ADDRESS = 20 };
 
 /* All kernels and callees of a cubin have the same bytes, because they share local memory. */
 static uint32_t stack_bytes(const struct lift *l)
@@ -97,7 +102,10 @@ void call_address(struct lift *l, struct value address)
 {
 	struct value returned = temporary(l, TEMPORARY_32), exited;
 	unsigned int number = l->labels++;
+	char guard[sizeof(l->guard)];
 
+	/* the callee may use it */
+	l->uses_shared = true;
 	store_registers(l);
 	store(l, RETURNED, value_of("0"));
 	sass_text_add(&l->body, "\t{\n\t.param .b64 $vcuda_a%u;\n", number);
@@ -106,7 +114,11 @@ void call_address(struct lift *l, struct value address)
 	load(l, returned, RETURNED);
 	exited = compute_predicate(l, "setp.eq.u32", "%s, 0", returned.text);
 	emit(l, "@%s exit", exited.text);
+	/* another way through the instruction may leave the registers as they are */
+	memcpy(guard, l->guard, sizeof(guard));
+	strcpy(l->guard, "@%pt ");
 	load_registers(l);
+	memcpy(l->guard, guard, sizeof(guard));
 }
 
 /* An offset of no instruction: a place for the accesses of registers before the first one. */
@@ -118,6 +130,23 @@ void callee_begin(struct lift *l)
 	l->instr = (struct sass_instr){.guard = SASS_PT};
 	l->i = &l->instr;
 	load_registers(l);
+	l->entry_stack = compute32(l, "mov.b32", "%s", register_name(l, false, STACK_POINTER).text);
+	for (unsigned int n = 0; n < 2; n++)
+		l->entry_return[n] = compute32(l, "mov.b32", "%s", register_name(l, false, RETURN_ADDRESS + n).text);
+}
+
+/* The function may have called itself: that call has returned to the same stack pointer and address as it was made
+ * with. */
+struct value is_return_to_caller(struct lift *l, struct value low, struct value high)
+{
+	struct value is, next;
+
+	is = compute_predicate(l, "setp.eq.u32", "%s, %s", register_name(l, false, STACK_POINTER).text,
+			       l->entry_stack.text);
+	next = compute_predicate(l, "setp.eq.u32", "%s, %s", low.text, l->entry_return[0].text);
+	is = combine(l, 0, is, next);
+	next = compute_predicate(l, "setp.eq.u32", "%s, %s", high.text, l->entry_return[1].text);
+	return combine(l, 0, is, next);
 }
 
 void callee_return(struct lift *l, struct value p)

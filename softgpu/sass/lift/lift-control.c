@@ -194,7 +194,7 @@ static void return_from(struct lift *l, struct value p, struct value address, in
 	jump_to(l, p, l->calls_open[l->depth - 1].instance, back);
 }
 
-/* The caller's return address is of another section. */
+/* The caller's return address is of another section, or of this one where the function calls itself by its address. */
 static void return_to_one_of(struct lift *l, const struct sass_instr *i, struct value p, struct value address)
 {
 	uint32_t own = (uint32_t)(vcuda_sass_address(l->function->section, 0) >> 32);
@@ -205,7 +205,8 @@ static void return_to_one_of(struct lift *l, const struct sass_instr *i, struct 
 	high = in_register(l, source_bits(l, &upper));
 	is_code = compute_predicate(l, "setp.lt.s32", "%s, 0", high.text);
 	is_other = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", high.text, own);
-	callee_return(l, combine(l, 0, p, combine(l, 0, is_code, is_other)));
+	is_other = combine(l, 1, combine(l, 0, is_code, is_other), is_return_to_caller(l, address, high));
+	callee_return(l, combine(l, 0, p, is_other));
 	jump_to_one_of(l, p, address, l->returned, base_of(l, i));
 }
 
@@ -352,7 +353,7 @@ bool lift_call_abs(struct lift *l, const struct sass_instr *i)
 		struct value is;
 		unsigned int next = l->labels++;
 
-		if (!r->is_function && r->symbol_section)
+		if (r->symbol_section && (!r->is_function || sass_function_in(l->cubin, r->symbol_section)))
 			continue;
 		is = compute_predicate(l, "setp.ne.u32", "%s, 0x%x", address.text,
 				       SASS_EXTERNAL_BASE + (uint32_t)r->offset);

@@ -79,6 +79,7 @@ struct lift {
 	} pending[2];
 	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
+	struct value entry_stack, entry_return[2]; /* the registers as they were when a callee began */
 	bool calls_addresses; /* of functions in other sections, or the function is one: local memory is the cubin's */
 	/*
 	 * The lanes of the warp's common operations in this basic block, as WARPSYNC, BRA.DIV or BRA.CONV says; empty:
@@ -252,6 +253,7 @@ void call_address(struct lift *l, struct value address);
 /* Begins a function that is called so; and its return where `p` holds. */
 void callee_begin(struct lift *l);
 void callee_return(struct lift *l, struct value p);
+struct value is_return_to_caller(struct lift *l, struct value low, struct value high);
 
 static inline bool is_callee(const struct lift *l)
 {
