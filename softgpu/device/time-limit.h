@@ -25,7 +25,7 @@ struct softgpu_timer {
 void softgpu_timer_start(struct softgpu_timer *timer, struct CUctx_st *context);
 /* A block begins; the first one starts the clock. From any thread, without the lock. */
 void softgpu_timer_touch(struct softgpu_timer *timer);
-/* The clock stands until softgpu_timer_touch(). From any thread, without the lock. */
+/* Stops the clock until softgpu_timer_touch(). From any thread, without the lock. */
 void softgpu_timer_pause(struct softgpu_timer *timer);
 void softgpu_timer_stop(struct softgpu_timer *timer);
 /* Whether it is this kernel that took too long; true once. */
