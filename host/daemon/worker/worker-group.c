@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -49,6 +50,9 @@ static bool has_word(int fd, const char *word)
 }
 
 /* ---- removal ---- */
+
+/* How often vcudad tries to remove its own group at its end. */
+#define CLOSE_TRIES 100
 
 static int remove_folder(const char *path, const struct stat *stat, int type, struct FTW *where)
 {
@@ -362,6 +366,11 @@ int daemon_worker_groups_open(struct daemon_loop *loop)
 
 void daemon_worker_groups_close(void)
 {
-	if (state.way != VCUDA_GROUP_NONE)
-		is_removed(state.folder);
+	static const struct timespec pause = {.tv_nsec = 2000000};
+
+	if (state.way == VCUDA_GROUP_NONE)
+		return;
+	/* a process that has just been killed keeps its group for a moment */
+	for (unsigned int tries = 0; !is_removed(state.folder) && tries < CLOSE_TRIES; tries++)
+		nanosleep(&pause, NULL);
 }
