@@ -189,8 +189,8 @@ struct ptx_launch {
 	/* For cudaGraphSetConditional() in the kernel. False: the condition does not exist. */
 	bool (*decide)(uint64_t condition, uint32_t value);
 	/*
-	 * The code for the launch's block shape of the function at an address (common/sass-callee.h). May take long. Else the fault
-	 * of the kernel. NULL: there are no functions.
+	 * The code for the launch's block shape of the function at an address (common/sass-callee.h). May take long. Else
+	 * the fault of the kernel. NULL: there are no functions.
 	 */
 	enum ptx_fault_kind (*callee)(void *device, uint64_t address, const struct ptx_binary **binary);
 	uint64_t workspace;		/* device address of a cooperative launch's own memory; 0: not cooperative */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls of functions by their addresses, where the function is in another section than the kernel: a table of NCCL's
- * has hundreds of functions, of which a kernel calls a few. Each such function is an entry of its own, as sass.h says.
- * Before the call the caller stores all its registers in local memory behind the stack, and loads all of them after the
- * call. The callee does the opposite. So one place serves calls of any depth.
+ * has hundreds of functions, of which a kernel calls a few. Each such function is an entry of its own, as
+ * common/sass-callee.h says. Before the call the caller stores all its registers in local memory behind the stack,
+ * and loads all of them after the call. The callee does the opposite. So one place serves calls of any depth.
  */
 #include <string.h>
 
