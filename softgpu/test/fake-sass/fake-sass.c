@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A libvcuda-sass.so whose texts do not come of machine code: test-backend-cpu-lifted.c says what each is for. */
+/* A libvcuda-sass.so whose texts do not come of machine code: test-backend-cpu-lifted.c and
+ * test-backend-cpu-callee.c say what each is for. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,17 @@ static const struct {
 				   "ld.volatile.global.u32 %r4, [counter];\nsub.u32 %r4, %r4, 10;\n"
 				   "setp.lt.u32 %p1, %r4, %r3;\n@%p1 bra AGAIN;\nDONE:\nmov.u32 %r1, 8;\n")},
 	{"$vcuda_callee_7", CALLEE("7", "80", "")},
+	/* Calls itself twice, 60 calls deep. */
+	{"$vcuda_callee_9", CALLEE("9", "8", "ld.local.u32 %r3, [frame+8];\nsetp.gt.u32 %p1, %r3, 60;\n@%p1 bra DONE;\n"
+					     "add.u32 %r3, %r3, 1;\nst.local.u32 [frame+8], %r3;\n"
+					     "mov.u64 %l2, 0x8000000900000000;\n" CALL CALL
+					     "ld.local.u32 %r3, [frame+8];\nsub.u32 %r3, %r3, 1;\n"
+					     "st.local.u32 [frame+8], %r3;\nDONE:\n")},
+	/* Takes long to translate. */
+	{"$vcuda_callee_10", CALLEE("10", "8", "mov.u32 %r1, 10;\n")},
+	/* With a parameter. */
+	{"$vcuda_callee_11", HEAD VARIABLES("", "") ".visible .entry $vcuda_callee_11(.param .u64 p)\n{\n"
+						    ".pragma \"vcuda_callee\";\n" LOCAL("8") "st.local.u32 [frame], 1;\nret;\n}\n"},
 	{"shared", HEAD VARIABLES("", "") KERNEL("shared", "atom.global.add.u32 %r1, [counter], 1;\n"
 							   "ld.const.u32 %r2, [numbers+4];\nadd.u32 %r1, %r1, %r2;")},
 	{"own", HEAD VARIABLES("", "") ".const .align 8 .u64 table[2] = {generic(counter), 5};\n" KERNEL(
@@ -107,7 +119,7 @@ static const struct {
 	{"slow", HEAD VARIABLES("", "") KERNEL("slow", "mov.u32 %r1, 5;")},
 };
 
-/* Called while the kernel `slow` is translated; NULL: nothing. */
+/* Called while the kernel `slow`, or the callee that takes long, is translated; NULL: nothing. */
 __attribute__((visibility("default"))) void (*fake_sass_hook)(void);
 
 /* The argument of vcuda_sass_ask_for_memory(). */
@@ -132,7 +144,7 @@ __attribute__((visibility("default"))) int vcuda_sass_to_ptx(const void *cubin, 
 							     char **text, size_t *length, char *error, size_t room)
 {
 	(void)cubin;
-	if (fake_sass_hook && !strcmp(kernel, "slow"))
+	if (fake_sass_hook && (!strcmp(kernel, "slow") || !strcmp(kernel, "$vcuda_callee_10")))
 		fake_sass_hook();
 	for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]) && bytes; n++) {
 		if (strcmp(texts[n].kernel, kernel))
