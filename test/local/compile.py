@@ -56,8 +56,8 @@ class Program:
         return [spawner for worker in children(self.daemon.pid) for spawner in children(worker)]
 
     def processes(self):
-        """The processes that the spawner has started."""
-        return [process for spawner in self.spawners() for process in children(spawner)]
+        """The processes that the spawner has started and that have their name: one that is stopped earlier has a copy of all descriptors."""
+        return [process for spawner in self.spawners() for process in children(spawner) if name(process) == "vcuda-compile"]
 
     def compiling(self):
         """The compiling process: it uses a processor for a while."""
@@ -69,6 +69,12 @@ class Program:
             return found
         wait_until(at_work, "no process compiles")
         return found[0]
+
+
+def name(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        return f.read().strip()
+    return None
 
 
 def ticks(pid):

@@ -81,10 +81,11 @@ static void kill_process(pid_t pid)
 _Noreturn static void be_process(int orders, bool background, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, "vcuda-compile");
 	if (getppid() != parent || dup2(orders, ORDERS) < 0)
 		_exit(WORKER_COMPILE_BAD);
 	closefrom(ORDERS + 1);
+	/* The name says that the process has no end of its pipe any more: the spawner can see that the reader is gone. */
+	prctl(PR_SET_NAME, "vcuda-compile");
 	if (!sandbox_forbid_processes())
 		_exit(WORKER_COMPILE_BAD);
 	if (background)
