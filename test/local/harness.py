@@ -87,20 +87,20 @@ def run_example(name, *args, env=None):
 
 @contextlib.contextmanager
 def daemon(*options):
-    """A vcudad of our own: yields (process, environment of its clients)."""
+    """A vcudad of our own: yields (process, environment of its clients). A test that kills it sets the process's is_killed."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "socket")
         log = open(os.path.join(directory, "log"), "w+", encoding="utf-8")
         process = subprocess.Popen([build("host/daemon/vcudad"), "--socket", path, "--backend", BACKEND, *options], stderr=log,
                                    env=dict(os.environ, VCUDA_TIMES="1") if options else None)
-        process.log_path = log.name
+        process.log_path, process.is_killed = log.name, False
         try:
             wait_until(lambda: os.path.exists(path) or process.poll() is not None, "the daemon makes no socket")
             # the second: where no more was built than the thread sanitizer's tests need
             libraries = build("guest/lib") + ":" + build("guest/libcuda")
             env = dict(os.environ, VCUDA_SOCKET=path, VCUDA_TRANSPORT="local", LD_LIBRARY_PATH=libraries)
             yield process, env
-            check(process.poll() is None, "the daemon died")
+            check(process.is_killed or process.poll() is None, "the daemon died")
         finally:
             process.terminate()
             process.wait(LIMIT)

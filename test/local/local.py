@@ -37,6 +37,7 @@ from libraries import blas, blas_errors, blas_lt, rand
 from management import nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity
 from overcommit import overcommit, overcommit_ends, overcommit_growth, overcommit_limits, overcommit_random
 from pause import pause, release
+from pause_kills import pause_kills
 from quotas import quotas, quotas_killed, quotas_objects, quotas_of_host, quotas_of_host_end, quotas_of_process, quotas_queued, quotas_set, quotas_warm
 from ring import HELLO, IMAGE_FIND, IMAGE_LOOK, Ring, attach
 from shares import shares, shares_of_gpu
@@ -527,7 +528,7 @@ def ipc_killed():
 
 
 SCENARIOS = {f.__name__: f for f in (bounds, examples, static_cudart, preload, exit_status, isolation, worker_killed, cupti, cupti_lost, warm, versions, refused, silent, hostile, hostile_direct, unread_replies, renumbered, stress, api, arrays, modules, launches, conditionals, device_printf, copy_codes, clusters, tensors, references, peers, other_context, event_order, lanes, managed, ipc, ipc_killed, exports, exports_killed, exports_counted, exports_limited, exports_elsewhere, stuck, endless_loops, own_worker, blas, blas_errors, blas_lt, rand, computations, runtime_graphs, device_graphs, devices, devices_of_daemon, runtimes, awkward, awkward_compile, awkward_queues,
-                                    awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
+                                    awkward_runtime, awkward_ends, awkward_environment, faults, kills, pause, pause_kills, release, checkpoint, detaching, detaching_fails, shares, shares_of_gpu, overcommit, overcommit_growth, overcommit_limits, overcommit_ends, overcommit_random, quotas, quotas_of_process, quotas_killed, quotas_warm,
                                     quotas_set, quotas_queued, quotas_objects, quotas_of_host, quotas_of_host_end, compile_cached, compile_crashes, compile_ends, compile_limits, compile_loads, compile_progress, compile_sleeps, compile_unloads,
                                     descriptors, descriptors_of_host, registration, host_memory, nvml_arguments, nvml_busy, nvml_devices, nvml_figures, nvml_processes, nvml_quota, nvml_sessions, nvml_affinity)}
 
