@@ -9,7 +9,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { ROUNDS = 210, KERNELS = 24, EVENTS = 4 };
+enum { ROUNDS = 210, KERNELS = 24, EVENTS = 4, PAIRS = 20 };
+
+static uint32_t rounds = ROUNDS;
 
 /* *p = k, after some time */
 static const char ptx[] =
@@ -35,7 +37,6 @@ static void open_side(struct side *side, int device)
 {
 	CUmodule module;
 
-	OK(cuDevicePrimaryCtxRetain(&side->context, device));
 	/* a context of its own also where there is one device */
 	OK(cuCtxCreate_v2(&side->context, 0, device));
 	OK(cuModuleLoadData(&module, ptx));
@@ -56,9 +57,9 @@ static void *give(void *argument)
 	const struct side *side = &sides[0];
 
 	OK(cuCtxSetCurrent(side->context));
-	for (uint32_t round = 1; round <= ROUNDS; round++) {
+	for (uint32_t round = 1; round <= rounds; round++) {
 		/* the software GPU makes code for each number of threads, so that the commands behind wait for long */
-		unsigned int threads = round % 7 ? 1 : round;
+		unsigned int threads = round % 7 || round > ROUNDS ? 1 : round;
 
 		for (uint32_t k = 0; k < KERNELS; k++)
 			put(side, threads, words, round * KERNELS + k);
@@ -135,7 +136,7 @@ static uint32_t read_word(uint32_t round)
 
 static void check_rounds(void)
 {
-	for (uint32_t round = 1; round <= ROUNDS; round++) {
+	for (uint32_t round = 1; round <= rounds; round++) {
 		OK(cuCtxSetCurrent(sides[1].context));
 		put(&sides[1], 1, words + 16, round);
 		OK(cuStreamSynchronize(sides[1].stream));
@@ -151,23 +152,43 @@ static void check_rounds(void)
 	CHECK(words[16] == 1);
 }
 
-int main(void)
+/* In two contexts of their own. */
+static void run(void)
 {
 	pthread_t giver;
 	int devices;
-	void *memory;
 
-	OK(cuInit(0));
 	OK(cuDeviceGetCount(&devices));
 	open_side(&sides[0], 0);
 	for (int e = 0; e < EVENTS; e++)
 		OK(cuEventCreate(&events[e], CU_EVENT_DISABLE_TIMING));
 	open_side(&sides[1], devices - 1);
-	OK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
-	words = memory;
+	atomic_store(&begun, 0);
+	atomic_store(&ended, 0);
 	CHECK(!pthread_create(&giver, NULL, give, NULL));
 	check_rounds();
 	pthread_join(giver, NULL);
+	for (int i = 0; i < 2; i++)
+		OK(cuCtxDestroy_v2(sides[i].context));
+}
+
+int main(int argc, char **argv)
+{
+	CUcontext primary;
+	void *memory;
+
+	if (argc > 1)
+		rounds = (uint32_t)atoi(argv[1]);
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&primary, 0));
+	OK(cuCtxSetCurrent(primary));
+	OK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_PORTABLE));
+	words = memory;
+	run();
+	/* more contexts than the worker has threads for */
+	rounds = 14;
+	for (int i = 0; i < PAIRS; i++)
+		run();
 	puts("lanes: passed");
 	return 0;
 }

@@ -222,6 +222,34 @@ def refuses_release(directory):
         finish(p)
 
 
+def ticks(pid):
+    """Hundredths of a second of a processor that the process had."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def waits_for_lanes():
+    """Two threads work in a context each (lanes.c). While they are paused, the worker uses no processor."""
+    chance = random.Random(random_seed())
+    with paused_daemon() as d:
+        for _ in range(TIMES // 2):
+            p = subprocess.Popen([build("test/local/lanes"), "500"], env=d.env, stdout=subprocess.PIPE, text=True)
+            wait_until(lambda: any(w["pid"] == p.pid for w in d.processes()), "the program has no worker")
+            worker, = children(d.pid)
+            time.sleep(chance.uniform(0, 0.3))
+            d.say("pause", "--timeout", 60, p.pid)
+            time.sleep(0.1)
+            before = ticks(worker)
+            time.sleep(0.5)
+            used = ticks(worker) - before
+            print(f"a paused worker used {used} hundredths of a second")
+            d.say("resume", p.pid)
+            check(p.wait(LIMIT) == 0, f"the program ended with {p.returncode}")
+            check(used < 3, f"a paused worker used a processor for {used} hundredths of a second")
+            wait_until(lambda: not children(d.pid), "the worker outlives the program")
+
+
 def ends():
     """A paused process ends as any other does; so does its worker, and vcudad."""
     with paused_daemon() as d:
@@ -243,7 +271,7 @@ def ends():
 
 
 def pause():
-    for part in at_random_moments, all_or_none, ends:
+    for part in at_random_moments, all_or_none, waits_for_lanes, ends:
         part()
 
 

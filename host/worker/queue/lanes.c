@@ -127,6 +127,7 @@ static struct lane *make_lane(uint64_t context, bool yields)
 	return NULL;
 }
 
+/* Whether the context is there. */
 static bool is_context(struct worker_session *s, uint64_t id)
 {
 	bool is = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_CONTEXT));
@@ -136,14 +137,30 @@ static bool is_context(struct worker_session *s, uint64_t id)
 	return is;
 }
 
+/* A lane that has run all, and whose context has been destroyed, gets another one. */
+static struct lane *take_over_lane(struct worker_session *s, uint64_t context)
+{
+	for (int i = 0; i < WORKER_LANES; i++) {
+		struct lane *l = lanes.all[i];
+
+		if (!is_empty(l) || is_context(s, l->context))
+			continue;
+		l->context = context;
+		return l;
+	}
+	return NULL;
+}
+
 static struct lane *add_lane(struct worker_session *s, uint64_t context)
 {
 	int i = 0;
 
+	if (context == lanes.failed || !is_context(s, context))
+		return NULL;
 	while (i < WORKER_LANES && lanes.all[i])
 		i++;
-	if (i == WORKER_LANES || context == lanes.failed || !is_context(s, context))
-		return NULL;
+	if (i == WORKER_LANES)
+		return take_over_lane(s, context);
 	lanes.all[i] = make_lane(context, strcmp(s->ops->name, "cpu"));
 	if (!lanes.all[i])
 		lanes.failed = context;

@@ -14,7 +14,10 @@
 struct vcuda_command;
 struct worker_session;
 
-/* As many as a process has busy GPUs. A context without a lane has its commands run by the owner. */
+/*
+ * As many as a process has busy GPUs. The lane of a context that has been destroyed serves another one. A context without
+ * a lane has its commands run by the owner.
+ */
 #define WORKER_LANES 16
 
 /* Makes what a lane's thread runs commands with, for free(); NULL: there is no memory. */
