@@ -7,11 +7,13 @@ usage: performance.py [--check] [--root DIRECTORY]
 --check writes nothing (the test "performance"): it names each mistake in a result, and says whether the page is what
 would be written. The template is Markdown with lines of these forms:
 
-    {{run FILE}}                               the command, machine, date and note of a result
+    {{run FILE [short]}}                       the command, machine, date and note of a result; short: without the
+                                               command, and no more than the device of the machine
     {{table FILE GROUP [OPTION=VALUE...]}}     a row for each case of the group; all groups: *
         names=PATTERN    the cases whose names the regular expression matches wholly
         sides=NAME,...   these sides
         mean=TITLE       a last row with the geometric mean of the ratios
+        shown=PATTERN    rows of these of the cases only; the mean is that of all of them
     {{grid FILE GROUP PATTERN [sides=...]}}    the medians of the cases whose names PATTERN matches wholly:
                                                its groups `row` and `column` are the titles
     {{bars PICTURE FILE names=PATTERN title=TITLE}}
@@ -19,7 +21,8 @@ would be written. The template is Markdown with lines of these forms:
     {{curves PICTURE FILE PATTERN title=TITLE}}
                                                a picture: ratios by size. The groups `line` and `size` of PATTERN are
                                                the name of a curve and the place on it
-    {{results}}                                a table of all results
+
+The template names each result, in such a line or in a link.
 """
 import argparse
 import difflib
@@ -37,7 +40,7 @@ import schema
 PAGE, TEMPLATE, RESULTS = "doc/reference/performance.md", "bench/performance.md.in", "bench/results"
 IMAGES = "doc/images"
 DIRECTIVE = re.compile(r"\{\{(\w+)\s*(.*)\}\}")
-OPTION = re.compile(r"(names|sides|mean|title)=")
+OPTION = re.compile(r"(names|sides|mean|shown|title)=")
 COLUMNS = 100
 
 
@@ -104,15 +107,18 @@ def chosen(result, name, group, names, sides):
     return cases, [side for side in result["sides"] if side in wanted and any(side in case for case in cases)]
 
 
-def table(results, name, group, names=None, sides=None, mean=None):
+def table(results, name, group, names=None, sides=None, mean=None, shown=None):
     cases, sides = chosen(results[name], name, group, names, sides)
+    every = cases
+    if shown:
+        cases = chosen({**results[name], "cases": cases}, name, group, shown, None)[0]
     others = [side for side in sides[:-1] if any(ratio_of(case, sides, side) for case in cases)]
     notes = [case.get("note", "") for case in cases]
     titles = ["case", "unit", *sides, *("ratio" if len(sides) == 2 else f"to {side}" for side in others), *["note"] * any(notes)]
     rows = [[case["name"], unit(case["unit"]), *(cell(case.get(side)) for side in sides), *(ratio_cell(ratio_of(case, sides, side)) for side in others),
              *[note] * any(notes)] for case, note in zip(cases, notes)]
     if mean:
-        means = [statistics.geometric_mean(filter(None, (ratio_of(case, sides, side) for case in cases))) for side in others]
+        means = [statistics.geometric_mean(filter(None, (ratio_of(case, sides, side) for case in every))) for side in others]
         rows.append([mean, *[""] * (1 + len(sides)), *map(ratio_cell, means), *[""] * any(notes)])
     return markdown(titles, rows)
 
@@ -170,12 +176,15 @@ def machine_text(machine):
     return ", ".join(filter(None, parts))
 
 
-def run(results, name):
+def run(results, name, form=None):
+    if form not in (None, "short"):
+        raise Mistake(f"'{form}' is no form of a run")
     result = results[name]
     command = f": `{result['command']}`" if result.get("command") else ""
     about = "; ".join(f"*{side}* is {text}" for side, text in result.get("about", {}).items())
-    text = " ".join(filter(None, [f"Measured by {result['benchmark']}{command}.", f"Machine: {machine_text(result['machine'])}.",
-                                  f"Sides: {about}." if about else "", result.get("note"), f"[Data](../../{RESULTS}/{name})."]))
+    measured = f"{device(result['machine'])}, {result['machine']['date'][:10]}." if form else \
+        f"Measured by {result['benchmark']}{command}. Machine: {machine_text(result['machine'])}."
+    text = " ".join(filter(None, [measured, f"Sides: {about}." if about else "", result.get("note"), f"[Data](../../{RESULTS}/{name})."]))
     return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
@@ -233,12 +242,6 @@ def curves(results, name, picture, pattern, title):
     return shown(picture, title, text, result)
 
 
-def index(results):
-    return markdown(["result", "benchmark", "device", "date", "cases"],
-                    [[f"[{name}](../../{RESULTS}/{name})", result["benchmark"], device(result["machine"]), result["machine"]["date"][:10],
-                      str(len(result["cases"]))] for name, result in results.items()])
-
-
 def words_of(text):
     """As a shell reads them, but for backslashes, which patterns have."""
     lexer = shlex.shlex(text, posix=True)
@@ -254,7 +257,7 @@ def expand(results, line):
     words = words_of(found[2])
     options = dict(word.split("=", 1) for word in words if OPTION.match(word))
     arguments = [word for word in words if not OPTION.match(word)]
-    make = {"run": run, "table": table, "grid": grid, "bars": bars, "curves": curves, "results": index}.get(found[1])
+    make = {"run": run, "table": table, "grid": grid, "bars": bars, "curves": curves}.get(found[1])
     if not make:
         raise Mistake(f"there is no '{found[1]}'")
     if make in (bars, curves):
@@ -269,8 +272,11 @@ def expand(results, line):
 
 def written(root, results):
     """{path: text} of the page and its pictures."""
-    lines = []
-    for line_number, line in enumerate((root / TEMPLATE).read_text(encoding="utf-8").splitlines(), 1):
+    lines, template = [], (root / TEMPLATE).read_text(encoding="utf-8")
+    for name in results:
+        if name not in template:
+            raise Mistake(f"{RESULTS}/{name} is not named in {TEMPLATE}: name or remove it")
+    for line_number, line in enumerate(template.splitlines(), 1):
         try:
             lines += expand(results, line)
         except Mistake as why:

@@ -32,7 +32,11 @@ GOOD_TEMPLATE = f"""# Page
 
 {{{{run a.json}}}}
 
+{{{{run a.json short}}}}
+
 {{{{table a.json launch mean=mean}}}}
+
+{{{{table a.json launch mean=mean shown=rate}}}}
 
 {{{{table a.json * names=issue sides=virtual}}}}
 
@@ -40,19 +44,25 @@ GOOD_TEMPLATE = f"""# Page
 
 {{{{bars x a.json names=issue|rate|span title="A & B"}}}}
 {{{{curves y a.json "(?P<line>h2d)_(?P<size>.*)" title=Copies}}}}
-
-{{{{results}}}}
 """
 GOOD_PAGE = """# Page
 
 Measured by a benchmark: `bench --all`. Machine: 2 × Test GPU, driver 580.1, 4 processors, NCCL 2.1,
 2026-05-04. Sides: *native* is the driver. One run. [Data](../../bench/results/a.json).
 
+2 × Test GPU, 2026-05-04. Sides: *native* is the driver. One run.
+[Data](../../bench/results/a.json).
+
 | case | unit | native | virtual | ratio | note |
 |---|---|---|---|---|---|
 | issue | µs | 4 (2–6) | 2 (1–3) | 2.00 |  |
 | rate | 1/s | 1234 | 617 | 0.50 | a note |
 | span | ms | – | 0.25–0.5 | – |  |
+| mean |  |  |  | 1.00 |  |
+
+| case | unit | native | virtual | ratio | note |
+|---|---|---|---|---|---|
+| rate | 1/s | 1234 | 617 | 0.50 | a note |
 | mean |  |  |  | 1.00 |  |
 
 | case | unit | virtual |
@@ -66,10 +76,6 @@ Measured by a benchmark: `bench --all`. Machine: 2 × Test GPU, driver 580.1, 4 
 
 ![A & B: 2 × Test GPU, driver 580.1, 2026-05-04](../images/performance-x.svg)
 ![Copies: 2 × Test GPU, driver 580.1, 2026-05-04](../images/performance-y.svg)
-
-| result | benchmark | device | date | cases |
-|---|---|---|---|---|
-| [a.json](../../bench/results/a.json) | a benchmark | 2 × Test GPU | 2026-05-04 | 6 |
 """
 
 # (the path of a member, its new value or REMOVED, the mistake)
@@ -98,6 +104,8 @@ BAD_RESULTS = [
 ]
 BAD_TEMPLATES = [
     ("{{run b.json}}", "there is no result b.json"),
+    ("{{run a.json long}}", "'long' is no form of a run"),
+    ("{{table a.json launch shown=h2d_4KiB}}", "a.json has no such case"),
     ("{{chart a.json}}", "there is no 'chart'"),
     ("{{table a.json none}}", "a.json has no such case"),
     ("{{table a.json launch sides=third}}", "a.json has no side 'third'"),
@@ -194,6 +202,10 @@ def main():
         refused(root, RESULT, json.dumps(three), "launch, issue has a ratio, and there are not two sides")
         for line, expected in BAD_TEMPLATES:
             refused(root, TEMPLATE, GOOD_TEMPLATE + line + "\n", expected)
+        write(root, "bench/results/b.json", json.dumps(GOOD))
+        status, out = generate(root, "--check")
+        assert status == 1 and out == f"bench/results/b.json is not named in {TEMPLATE}: name or remove it\n", out
+        pathlib.Path(root, "bench/results/b.json").unlink()
         assert generate(root, "--check") == (0, "")
     print("ok")
 
