@@ -7,8 +7,9 @@ usage: performance.py [--check] [--root DIRECTORY]
 --check writes nothing (the test "performance"): it names each mistake in a result, and says whether the page is what
 would be written. The template is Markdown with lines of these forms:
 
-    {{run FILE [short]}}                       the command, machine, date and note of a result; short: without the
-                                               command, and no more than the device of the machine
+    {{run FILE [short] [sides=NAME,...]}}      the command, machine, date and note of a result, and what its sides (these
+                                               sides; `-`: none) are; short: without the command, and of the machine the
+                                               device alone
     {{table FILE GROUP [OPTION=VALUE...]}}     a row for each case of the group; all groups: *
         names=PATTERN    the cases whose names the regular expression matches wholly
         sides=NAME,...   these sides
@@ -176,12 +177,16 @@ def machine_text(machine):
     return ", ".join(filter(None, parts))
 
 
-def run(results, name, form=None):
+def run(results, name, form=None, sides=None):
     if form not in (None, "short"):
         raise Mistake(f"'{form}' is no form of a run")
     result = results[name]
     command = f": `{result['command']}`" if result.get("command") else ""
-    about = "; ".join(f"*{side}* is {text}" for side, text in result.get("about", {}).items())
+    told = sides.split(",") if sides else result["sides"]
+    for side in told:
+        if side not in [*result["sides"], "-"]:
+            raise Mistake(f"{name} has no side '{side}'")
+    about = "; ".join(f"*{side}* is {text}" for side, text in result.get("about", {}).items() if side in told)
     measured = f"{device(result['machine'])}, {result['machine']['date'][:10]}." if form else \
         f"Measured by {result['benchmark']}{command}. Machine: {machine_text(result['machine'])}."
     text = " ".join(filter(None, [measured, f"Sides: {about}." if about else "", result.get("note"), f"[Data](../../{RESULTS}/{name})."]))

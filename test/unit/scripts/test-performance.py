@@ -34,6 +34,8 @@ GOOD_TEMPLATE = f"""# Page
 
 {{{{run a.json short}}}}
 
+{{{{run a.json short sides=virtual}}}}
+
 {{{{table a.json launch mean=mean}}}}
 
 {{{{table a.json launch mean=mean shown=rate}}}}
@@ -52,6 +54,8 @@ Measured by a benchmark: `bench --all`. Machine: 2 × Test GPU, driver 580.1, 4 
 
 2 × Test GPU, 2026-05-04. Sides: *native* is the driver. One run.
 [Data](../../bench/results/a.json).
+
+2 × Test GPU, 2026-05-04. One run. [Data](../../bench/results/a.json).
 
 | case | unit | native | virtual | ratio | note |
 |---|---|---|---|---|---|
@@ -104,6 +108,7 @@ BAD_RESULTS = [
 ]
 BAD_TEMPLATES = [
     ("{{run b.json}}", "there is no result b.json"),
+    ("{{run a.json sides=third}}", "a.json has no side 'third'"),
     ("{{run a.json long}}", "'long' is no form of a run"),
     ("{{table a.json launch shown=h2d_4KiB}}", "a.json has no such case"),
     ("{{chart a.json}}", "there is no 'chart'"),
