@@ -81,9 +81,10 @@ static struct {
 	_Atomic(const struct vcuda_turns *) turns; /* NULL: nothing counts commands */
 	struct worker_session *session;
 	_Atomic uint64_t outstanding;   /* commands that the driver has, and that are not known to have ended */
-	_Atomic uint64_t allowed;       /* so many may be outstanding while VMs take turns */
+	_Atomic uint64_t taken;         /* and those that are being given to the driver */
+	_Atomic uint64_t allowed;       /* so many may be taken while VMs take turns */
 	_Atomic uint32_t starts;        /* how often a command was the only one outstanding: a futex for the thread */
-	_Atomic uint32_t changes;       /* of `allowed`, and fewer outstanding: a futex for commands */
+	_Atomic uint32_t changes;       /* of `allowed`, and fewer taken: a futex for commands */
 	_Atomic uint32_t waiters;       /* for `changes` */
 	_Atomic uint64_t tried_until;   /* the end of the time without a trial */
 	_Atomic bool forgot_event;      /* of a context, since the last work ended */
@@ -135,11 +136,24 @@ static void set_tries(const struct vcuda_turns *t, uint32_t tries)
 		eventfd_write(t->drained, 1);
 }
 
+static void tell_commands(void)
+{
+	atomic_fetch_add(&turn.changes, 1);
+	if (atomic_load(&turn.waiters))
+		syscall(SYS_futex, &turn.changes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 static void wait_for_change(uint32_t seen)
 {
 	atomic_fetch_add(&turn.waiters, 1);
 	syscall(SYS_futex, &turn.changes, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 	atomic_fetch_sub(&turn.waiters, 1);
+}
+
+/* Whether the GPU may be given no command beside so many. */
+static bool is_full(uint32_t now, uint64_t taken)
+{
+	return now & VCUDA_TURNS_TAKEN && taken >= atomic_load(&turn.allowed);
 }
 
 /* Waits for a moment where the command may not pass. */
@@ -154,7 +168,7 @@ static bool may_pass(const struct vcuda_turns *t)
 		set_tries(t, 1);
 	if (!may_begin(now, needs))
 		syscall(SYS_futex, t->state, FUTEX_WAIT, now, needs ? &longest : NULL, NULL, 0);
-	else if (now & VCUDA_TURNS_TAKEN && atomic_load(&turn.outstanding) >= atomic_load(&turn.allowed))
+	else if (is_full(now, atomic_load(&turn.taken)))
 		wait_for_change(seen);
 	else
 		return true;
@@ -176,15 +190,20 @@ void worker_turn_wait(void)
 enum worker_turn worker_turn_begin(void)
 {
 	const struct vcuda_turns *t = atomic_load_explicit(&turn.turns, memory_order_acquire);
+	uint64_t before;
 	uint32_t now;
 
 	if (!t)
 		return WORKER_TURN_NONE;
+	/* Threads of several contexts may have seen room for one command. */
+	before = atomic_fetch_add(&turn.taken, 1);
 	atomic_fetch_add(&t->demand->running, 1);
 	now = state(t);
-	if (may_begin(now, needs_trial(now)))
+	if (may_begin(now, needs_trial(now)) && !is_full(now, before))
 		return WORKER_TURN_BEGUN;
 	stop_running(t);
+	atomic_fetch_sub(&turn.taken, 1);
+	tell_commands();
 	return WORKER_TURN_OTHER;
 }
 
@@ -203,13 +222,6 @@ void worker_turn_end(void)
 }
 
 /* ---- the thread ---- */
-
-static void tell_commands(void)
-{
-	atomic_fetch_add(&turn.changes, 1);
-	if (atomic_load(&turn.waiters))
-		syscall(SYS_futex, &turn.changes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
 
 static void wait_for_command(const struct vcuda_turns *t)
 {
@@ -366,6 +378,7 @@ static void settle(const struct vcuda_turns *t)
 		set_tries(t, 0);
 	}
 	waits = atomic_exchange(&turn.waits_for_process, false);
+	atomic_fetch_sub(&turn.taken, count);
 	if (atomic_fetch_sub(&turn.outstanding, count) == count)
 		stop_running(t);
 	else if (waits)

@@ -32,7 +32,8 @@ void worker_turn_wait(void);
 enum worker_turn {
 	WORKER_TURN_NONE, /* nothing counts commands */
 	WORKER_TURN_BEGUN,
-	WORKER_TURN_OTHER, /* another VM's turn has begun, another worker of the VM may run alone, or has a trial */
+	WORKER_TURN_OTHER, /* another VM's turn has begun, another worker of the VM may run alone or has a trial, or
+			      other threads have filled the limit */
 };
 
 /* Behind the gate, before a command is given to the driver. */

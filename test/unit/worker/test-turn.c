@@ -31,6 +31,9 @@
 #define PRODUCERS 4
 #define COMMANDS 20000
 
+/* More commands are never on the GPU in a turn. */
+#define MOST_LIMIT 1024
+
 /* ---- a driver ---- */
 
 struct context {
@@ -382,13 +385,30 @@ static void test_limit(void **unused)
 	set_state(OWN_TURN);
 	start_producer();
 	first = wait_until_blocked();
-	assert_in_range(first, 1, 1024);
+	assert_in_range(first, 1, MOST_LIMIT);
 	end_no_work();
 	while (atomic_load(&producer.passed) == first)
 		nap();
 	second = wait_until_blocked();
-	assert_in_range(second - first, 1, 2 * 1024);
+	assert_in_range(second - first, 1, 2 * MOST_LIMIT);
 	stop_producer();
+}
+
+/* Threads that have all seen room for a command fill the limit together, and go no further. */
+static void test_limit_of_threads(void **unused)
+{
+	uint64_t begun = 0;
+
+	settle_all();
+	set_state(OWN_TURN);
+	worker_turn_wait();
+	while (begun <= MOST_LIMIT && worker_turn_begin() == WORKER_TURN_BEGUN)
+		begun++;
+	assert_in_range(begun, 1, MOST_LIMIT);
+	atomic_fetch_add(&context.given, begun);
+	while (begun--)
+		worker_turn_end();
+	settle_all();
 }
 
 /* Running work may wait for a later command. */
@@ -583,6 +603,7 @@ int main(void)
 		cmocka_unit_test(test_other_worker),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_limit_of_threads),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_patience_of_short_turns),
 		cmocka_unit_test(test_context_ends_later),
