@@ -13,9 +13,10 @@
  *   waits    the same as later, beside a stream that waits for a value for ever
  *   hangs    sync, and from the first SIGUSR2 on endless
  *   copies   of 1 MiB to the device, eight at a time
+ *   large    copies of 1 GiB to the device
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|later|waits|hangs|copies|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|waits|hangs|copies|large|graphs
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -31,6 +32,7 @@
 
 #define BLOCKS 16
 #define COPY_BYTES (1u << 20)
+#define LARGE_COPY_BYTES (1u << 30)
 
 static const char ptx[] =
 	".version 6.3\n.target sm_50\n.address_size 64\n"
@@ -52,6 +54,7 @@ static CUdeviceptr data;
 static CUstream stream;
 static CUgraphExec graph;
 static void *host;
+static size_t copy_bytes = COPY_BYTES;
 
 static void count(int signal)
 {
@@ -137,8 +140,8 @@ static void set_up(void)
 	OK(cuCtxSetCurrent(context));
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&turn, module, "turn"));
-	OK(cuMemAlloc_v2(&data, COPY_BYTES));
-	OK(cuMemHostAlloc(&host, COPY_BYTES, 0));
+	OK(cuMemAlloc_v2(&data, copy_bytes));
+	OK(cuMemHostAlloc(&host, copy_bytes, 0));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
@@ -186,8 +189,8 @@ static void work(const char *kind, uint32_t long_times)
 	double begin = seconds();
 
 	for (int i = 0; i < batch_of(kind); i++) {
-		if (!strcmp(kind, "copies"))
-			OK(cuMemcpyHtoDAsync_v2(data, host, COPY_BYTES, stream));
+		if (!strcmp(kind, "copies") || !strcmp(kind, "large"))
+			OK(cuMemcpyHtoDAsync_v2(data, host, copy_bytes, stream));
 		else if (!strcmp(kind, "graphs"))
 			OK(cuGraphLaunch(graph, stream));
 		else
@@ -232,6 +235,8 @@ int main(int argc, char **argv)
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = forget_times, .sa_flags = SA_RESTART}, NULL);
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
+	if (!strcmp(argv[1], "large"))
+		copy_bytes = LARGE_COPY_BYTES;
 	set_up();
 	long_times = times_for(0.5);
 	make_graph(times_of("short", long_times));
