@@ -112,7 +112,7 @@ SCENARIOS = {f.__name__: f for f in (same_output, memory_freed, pins, sixteen, s
                                     local.exports_counted, local.examples, local.isolation, local.shares_of_gpu, local.worker_killed, local.hostile,
                                     local.tensors, local.ipc, local.managed, local.references, local.other_context, local.event_order, local.lanes,
                                     local.runtimes, local.api, local.arrays, local.modules, local.launches, local.clusters, local.quotas,
-                                    local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.release, local.compile_loads)}
+                                    local.quotas_of_process, local.quotas_killed, local.quotas_set, local.pause, local.pause_kills, local.release, local.compile_loads)}
 
 
 def main():

@@ -13,7 +13,7 @@ from pause import Daemon, finish, start, stands, works
 from shares import arbiter_of
 
 # The memory moves for long enough that the states "releasing" and "restoring" are seen.
-MOVED_MIB = 512
+MOVED_MIB = 128
 
 # Running work ends in time on a busy machine, too.
 PATIENTLY = ["--timeout", "60"]
@@ -67,10 +67,10 @@ def runs(vm, p):
     check(vm.state_of(p) == "running", vm.state_of(p))
 
 
-def pausing(vm, p):
-    """Another program, which must run, keeps the pause from its end."""
+def pausing(vm, waiting):
+    """The program `waiting` keeps the pause from its end: its work on the device waits for it."""
     command = vm.begin("pause", *PATIENTLY)
-    check(vm.is_seen(p, "pausing", command), "the pause does not wait for work that cannot end")
+    check(vm.is_seen(waiting, "pausing", command), "the pause does not wait for work that cannot end")
     return command
 
 
@@ -170,7 +170,7 @@ def case(victim, state):
         check(p.stdout.readline() == "0\n", "the program does not get its memory")
         if state is pausing:
             others.append(start(vm, "waits"))
-        command = state(vm, p)
+        command = state(vm, others[-1] if state is pausing else p)
         victim(vm, p, others, command, *([neighbour_vm] if victim is arbiter else []))
         works(neighbour)
         finish(neighbour)
