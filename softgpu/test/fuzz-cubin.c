@@ -6,6 +6,7 @@
 
 #include "softgpu/sass/cubin/cubin.h"
 #include "softgpu/sass/module.h"
+#include "softgpu/sass/sass.h"
 #include "softgpu/test/sass-sample.h"
 #include "test/fuzz/fuzz.h"
 
@@ -66,15 +67,26 @@ static void check_variable(const struct sass_cubin *c, const struct sass_variabl
 }
 
 /* The text is whole. */
-static void check_text(const struct sass_cubin *c)
+static void check_text(const struct sass_cubin *c, const char *kernel)
 {
 	char error[300] = "", *text = NULL;
 	size_t length;
-	int result = sass_module_text(c, NULL, &text, &length, error, sizeof(error));
+	int result = sass_module_text(c, kernel, &text, &length, error, sizeof(error));
 
 	if (result ? text || !*error : strlen(text) != length)
 		abort();
 	free(text);
+}
+
+/* The texts of functions that kernels call by their addresses. */
+static void check_callees(const struct sass_cubin *c)
+{
+	char name[64];
+
+	for (uint32_t n = 0; n < c->function_count; n++)
+		if (!c->functions[n].kernel &&
+		    vcuda_sass_callee(vcuda_sass_address(c->functions[n].section, 0), name, sizeof(name)))
+			check_text(c, name);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -91,8 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_variable(c, &c->variables[n]);
 	if (c)
 		check(c->constant3, c->constant3_bytes);
-	if (c)
-		check_text(c);
+	if (c) {
+		check_text(c, NULL);
+		check_text(c, VCUDA_SASS_OUTLINE);
+		check_callees(c);
+	}
 	sass_cubin_close(c);
 	return 0;
 }
