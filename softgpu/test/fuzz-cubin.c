@@ -101,9 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		check_function(&c->functions[n]);
 	for (uint32_t n = 0; c && n < c->variable_count; n++)
 		check_variable(c, &c->variables[n]);
-	if (c)
-		check(c->constant3, c->constant3_bytes);
 	if (c) {
+		check(c->constant3, c->constant3_bytes);
+		check(c->constant4, c->constant4_bytes);
 		check_text(c, NULL);
 		check_text(c, VCUDA_SASS_OUTLINE);
 		check_callees(c);

@@ -296,6 +296,36 @@ static void environment(void **state)
 	constant(90, 0x8c, "vcuda_unsupported MOV with constant c[0][0x8c] at 0");
 }
 
+/* The number of a word of bank 4, of which the last word has an address; LDC.64 R8, c[0x4][R4]. */
+static void numbers(void **state)
+{
+	struct sass_sample s = sass_sample();
+	static const struct {
+		uint64_t low, high;
+		const char *expected;
+	} loads[] = {
+		{0x0100000000077a02, 0xf00, "0x8877665544332211;"},                     /* MOV R7, c[0x4][0x0] */
+		{0x0100010000077a02, 0xf00, "0x8877665544332211;"},                     /* MOV R7, c[0x4][0x4] */
+		{0x0100020000077a02, 0xf00, "0x7f000008;"},                             /* MOV R7, c[0x4][0x8] */
+		{0x0100040000077a02, 0xf00, "vcuda_unsupported MOV with constant c[4][0x10]"}, /* behind the bank */
+		{0x0100000004087b82, 0xa00, "selp.b64 %d2, 0x8877665544332211, %d1, "},
+	};
+
+	(void)state;
+	s.bank4[0] = 0x8877665544332211;
+	s.sections[SAMPLE_BANK4_REL].sh_size = sizeof(s.bank4_rel[0]);
+	for (size_t n = 0; n < sizeof(loads) / sizeof(loads[0]); n++) {
+		char *text;
+
+		s.text[0] = loads[n].low;
+		s.text[1] = loads[n].high;
+		text = text_of(&s, sizeof(s));
+		if (!strstr(text, loads[n].expected))
+			fail_msg("`%s` is not in the text: %s", loads[n].expected, text);
+		free(text);
+	}
+}
+
 /* The address of bank 0 or, for sm_90, of the parameters in it. */
 static void parameters(void **state)
 {
@@ -507,6 +537,7 @@ int main(void)
 		cmocka_unit_test(kept_addresses),
 		cmocka_unit_test(environment),
 		cmocka_unit_test(parameters),
+		cmocka_unit_test(numbers),
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
 		cmocka_unit_test(lanes_of_operations),

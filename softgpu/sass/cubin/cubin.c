@@ -172,7 +172,7 @@ static bool read_parts(struct reader *r)
 	return true;
 }
 
-/* Constant bank 3 has variables, and bank 4 addresses. */
+/* Constant bank 3 has variables, and bank 4 addresses and numbers. */
 static bool read_banks(struct reader *r)
 {
 	struct sass_cubin *c = r->cubin;
@@ -185,6 +185,8 @@ static bool read_banks(struct reader *r)
 			if (!take_constants(r, s, &c->constant3, &c->constant3_bytes))
 				return false;
 		}
+		if (!strcmp(s->name, ".nv.constant4") && !take_constants(r, s, &c->constant4, &c->constant4_bytes))
+			return false;
 		if ((s->type == SHT_REL || s->type == SHT_RELA) && s->info < r->file->section_count &&
 		    !strcmp(r->file->sections[s->info].name, ".nv.constant4") &&
 		    !sass_relocations_read(r->file, s, &r->bank4))

@@ -99,9 +99,11 @@ struct sass_cubin {
 	struct sass_function *functions;
 	uint32_t variable_count; /* in order of (section, offset) */
 	struct sass_variable *variables;
-	/* Constant bank 4 has addresses of 8 bytes, in order of offsets. */
+	/* Constant bank 4 has addresses of 8 bytes, in order of offsets, and numbers between them. */
 	uint32_t bank4_count;
 	struct sass_relocation *bank4;
+	const uint8_t *constant4; /* NULL: none */
+	uint32_t constant4_bytes;
 	const uint8_t *constant3; /* NULL: none */
 	uint32_t constant3_bytes, constant3_section;
 	/* Symbols that are used and not defined: each once, in the order of the file. */

@@ -154,7 +154,8 @@ static bool constant_at(struct lift *l, uint32_t offset, char *name, size_t room
 	return true;
 }
 
-static const struct sass_relocation *address_at(const struct lift *l, uint32_t offset)
+/* The first address of bank 4 at an offset or behind it; NULL: there is none. */
+static const struct sass_relocation *next_address(const struct lift *l, uint32_t offset)
 {
 	uint32_t low = 0, high = l->cubin->bank4_count;
 
@@ -166,7 +167,26 @@ static const struct sass_relocation *address_at(const struct lift *l, uint32_t o
 		else
 			high = middle;
 	}
-	return low < l->cubin->bank4_count && l->cubin->bank4[low].offset == offset ? &l->cubin->bank4[low] : NULL;
+	return low < l->cubin->bank4_count ? &l->cubin->bank4[low] : NULL;
+}
+
+static const struct sass_relocation *address_at(const struct lift *l, uint32_t offset)
+{
+	const struct sass_relocation *r = next_address(l, offset);
+
+	return r && r->offset == offset ? r : NULL;
+}
+
+/* A number of bank 4, such as __UFT_OFFSET as the linker has set it. False: an address or nothing is there. */
+static bool number_at(const struct lift *l, uint32_t offset, uint64_t *number)
+{
+	const struct sass_relocation *r = next_address(l, offset < 8 ? 0 : offset - 7);
+
+	if (offset > l->cubin->constant4_bytes || l->cubin->constant4_bytes - offset < sizeof(*number) ||
+	    (r && r->offset < (uint64_t)offset + sizeof(*number)))
+		return false;
+	memcpy(number, l->cubin->constant4 + offset, sizeof(*number));
+	return true;
 }
 
 struct value variable_address(struct lift *l, const struct sass_relocation *r)
@@ -191,9 +211,12 @@ struct value variable_address(struct lift *l, const struct sass_relocation *r)
 static struct value address_bank(struct lift *l, uint32_t offset)
 {
 	const struct sass_relocation *r = address_at(l, offset);
+	uint64_t number;
 
+	if (!r && number_at(l, offset, &number))
+		return value_of("0x%llx", (unsigned long long)number);
 	if (!r) {
-		refuse(l, " with constant c[4][%#x], which is no address", offset);
+		refuse(l, " with constant c[4][%#x], which is not there", offset);
 		return value_of("0");
 	}
 	if (r->symbol_section && sass_function_in(l->cubin, r->symbol_section))
@@ -327,11 +350,20 @@ static bool load_kernel_constant(struct lift *l, struct value index, uint32_t of
 	return load(l, "const", type, address, is_text(index, "0") ? (int64_t)offset : (int16_t)offset, count);
 }
 
+/* The word at an offset of bank 4 where the index plus the instruction's offset is that one; else the other value. */
+static struct value select_address(struct lift *l, struct value index, uint32_t offset, uint32_t at, struct value other)
+{
+	struct value is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", index.text, at - offset);
+
+	return compute64(l, "selp.b64", "%s, %s, %s", address_bank(l, at).text, other.text, is.text);
+}
+
 /* The index is usually a constant that the code has loaded just before. Else it is compared with all offsets. */
 static bool load_address(struct lift *l, struct value index, uint32_t offset, unsigned int count)
 {
 	uint8_t reg = l->i->a.reg;
 	struct value result;
+	uint64_t number;
 
 	if (count != 2)
 		return refuse(l, " of half an address at an index");
@@ -340,12 +372,14 @@ static bool load_address(struct lift *l, struct value index, uint32_t offset, un
 		return true;
 	}
 	result = compute64(l, "mov.u64", "0");
-	for (uint32_t n = 0; n < l->cubin->bank4_count && !l->failed; n++) {
-		uint32_t at = (uint32_t)l->cubin->bank4[n].offset;
-		struct value is = compute_predicate(l, "setp.eq.u32", "%s, 0x%x", index.text, at - offset);
-
-		result = compute64(l, "selp.b64", "%s, %s, %s", address_bank(l, at).text, result.text, is.text);
-	}
+	for (uint32_t n = 0; n < l->cubin->bank4_count && !l->failed; n++)
+		result = select_address(l, index, offset, (uint32_t)l->cubin->bank4[n].offset, result);
+	l->steps += l->cubin->constant4_bytes;
+	if (!may_search(l))
+		return false;
+	for (uint32_t at = 0; at < l->cubin->constant4_bytes; at += 8)
+		if (number_at(l, at, &number) && number)
+			result = select_address(l, index, offset, at, result);
 	write_64(l, l->i->d, result);
 	return true;
 }
