@@ -3,8 +3,8 @@
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
  * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
- * sass-branch.ptx, functions, of sass-table.ptx, diverged, of sass-diverged.ptx, or reconverge, of
- * sass-reconverge.ptx.
+ * sass-branch.ptx, functions, of sass-table.ptx, pointers, of sass-pointers.ptx, diverged, of sass-diverged.ptx, or
+ * reconverge, of sass-reconverge.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,6 +264,79 @@ static void run_functions(CUmodule module)
 	}
 }
 
+/* The functions of the table in sass-pointers.ptx, for a thread. */
+static unsigned int pointed(unsigned int n, unsigned int i)
+{
+	unsigned int x = i % 32, results[] = {x / 2, 6 * x, x ^ 1, x / 2};
+
+	return results[n];
+}
+
+#define KEPT 12
+
+/* Registers keep their values around calls of a function of the driver and of one of the table. */
+static void run_keeps(CUmodule module, unsigned int n)
+{
+	unsigned int words[THREADS][KEPT + 1];
+	CUdeviceptr p;
+	void *params[] = {&p, &n};
+
+	for (unsigned int i = 0; i < THREADS; i++)
+		for (unsigned int k = 0; k < KEPT; k++)
+			words[i][k] = 100 * i + k;
+	OK(cuMemAlloc_v2(&p, sizeof(words)));
+	OK(cuMemcpyHtoD_v2(p, words, sizeof(words)));
+	OK(cuLaunchKernel(kernel(module, "keeps"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(words, p, sizeof(words)));
+	for (unsigned int i = 0; i < THREADS; i++) {
+		for (unsigned int k = 0; k < KEPT; k++)
+			CHECK(words[i][k] == 100 * i + KEPT - 1 - k);
+		CHECK(words[i][KEPT] == pointed(n, i));
+	}
+	OK(cuMemFree_v2(p));
+}
+
+/* A function calls itself by its name and through a pointer, or is called both ways by a kernel. */
+static void run_mixes(CUmodule module, unsigned int n)
+{
+	unsigned int results[THREADS];
+	CUdeviceptr p;
+	void *params[] = {&p, &n};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "mixes"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == pointed(n, i) / 2);
+	OK(cuMemFree_v2(p));
+}
+
+/* Only the function has static shared memory. The launch's is behind it. */
+static void run_places(CUmodule module)
+{
+	unsigned int results[2 * THREADS];
+	CUdeviceptr p;
+	void *params[] = {&p};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "places"), 1, 1, 1, THREADS, 1, 1, THREADS * 4, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++) {
+		CHECK(results[i] == (i ^ 1));
+		CHECK(results[THREADS + i] == 1000 * i);
+	}
+	OK(cuMemFree_v2(p));
+}
+
+static void run_pointers(CUmodule module)
+{
+	for (unsigned int n = 0; n < 3; n++)
+		run_keeps(module, n);
+	for (unsigned int n = 0; n < 4; n++)
+		run_mixes(module, n);
+	run_places(module);
+}
+
 /* A jump by a table. */
 static void run_tables(CUmodule module)
 {
@@ -388,6 +461,8 @@ int main(int argc, char **argv)
 			check_variables(module);
 		} else if (!strcmp(argv[1], "functions")) {
 			run_functions(module);
+		} else if (!strcmp(argv[1], "pointers")) {
+			run_pointers(module);
 		} else if (!strcmp(argv[1], "calls")) {
 			run_calls(module);
 		} else if (!strcmp(argv[1], "diverged")) {

@@ -121,15 +121,20 @@ void call_address(struct lift *l, struct value address)
 	memcpy(l->guard, guard, sizeof(guard));
 }
 
-/* An offset of no instruction: a place for the accesses of registers before the first one. */
-#define BEFORE_ALL UINT32_MAX
+/*
+ * Offsets of no instructions: places for the accesses of registers before the first one. An instruction's reads are of
+ * the values before its writes, so that both have a place.
+ */
+#define LOADS (UINT32_MAX - 1)
+#define COPIES UINT32_MAX
 
 void callee_begin(struct lift *l)
 {
-	webs_begin(l->webs, instance_of(l), BEFORE_ALL);
+	webs_begin(l->webs, instance_of(l), LOADS);
 	l->instr = (struct sass_instr){.guard = SASS_PT};
 	l->i = &l->instr;
 	load_registers(l);
+	webs_begin(l->webs, instance_of(l), COPIES);
 	l->entry_stack = compute32(l, "mov.b32", "%s", register_name(l, false, STACK_POINTER).text);
 	for (unsigned int n = 0; n < 2; n++)
 		l->entry_return[n] = compute32(l, "mov.b32", "%s", register_name(l, false, RETURN_ADDRESS + n).text);
