@@ -227,6 +227,39 @@ static void counts(void **state)
 	assert_int_equal(memory[0], 2);
 }
 
+/* LDGSTS of a word of the memory, and the word in shared memory at this offset. */
+static void copies(unsigned int opcode, unsigned int from, unsigned int u, uint64_t bits, unsigned int offset,
+		   uint32_t want)
+{
+	struct program p = begin();
+
+	number(&p, false, 8, 8);
+	number(&p, false, 9, 0x9abcdef0);
+	number(&p, false, 10, 16);
+	for (unsigned int half = 0; half < 2; half++)
+		add(&p, 0x3c2 | ALWAYS | D(8 + half) | A(2 + half), NO_RESULT);
+	number(&p, true, 5, 0);
+	number(&p, true, 4, 8);
+	add(&p, opcode | ALWAYS | D(10) | A(from) | B(4) | (uint64_t)4 << 44,
+	    HIGH(64, u) | bits | WORD_32 | HIGH(81, 1) | HIGH(87, 7) | UNIFORM);
+	add(&p, 0x9af | ALWAYS, 0);                     /* LDGDEPBAR */
+	add(&p, 0x91a | ALWAYS | UINT64_C(1) << 47, 0); /* DEPBAR.LE SB0, 0 */
+	add(&p, 0x984 | ALWAYS | D(0) | A(RZ) | B(URZ) | OFFSET(offset), WORD_32 | UNIFORM);
+	store(&p, 0, 0);
+	for (uint32_t n = 0; n < 8; n++)
+		memory[n] = 100 + n;
+	run(&p);
+	assert_int_equal(memory[0], want);
+}
+
+static void copies_with_uniform(void **state)
+{
+	(void)state;
+	copies(0xfae, 2, 4, HIGH(70, 1), 20, 103); /* LDGSTS [R10+4], [R2.64+UR4+4] */
+	copies(0xfae, 8, 8, 0, 20, 103);           /* LDGSTS [R10+4], [R8.U32+UR8+4] */
+	copies(0xdae, 2, 4, HIGH(70, 1), 28, 101); /* LDGSTS [R10+UR4+4], [R2.64+4] */
+}
+
 /* ---- control ---- */
 
 /* R2P PR, R8, 0x7f; P2R R0, PR, RZ, 0x7f */
@@ -273,9 +306,11 @@ static void traps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform),      cmocka_unit_test(uniform_tables), cmocka_unit_test(to_uniform),
-		cmocka_unit_test(local_memory), cmocka_unit_test(atomics),        cmocka_unit_test(counts),
-		cmocka_unit_test(predicates),   cmocka_unit_test(ends),           cmocka_unit_test(traps),
+		cmocka_unit_test(uniform),    cmocka_unit_test(uniform_tables),
+		cmocka_unit_test(to_uniform), cmocka_unit_test(local_memory),
+		cmocka_unit_test(atomics),    cmocka_unit_test(counts),
+		cmocka_unit_test(predicates), cmocka_unit_test(ends),
+		cmocka_unit_test(traps),      cmocka_unit_test(copies_with_uniform),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,7 +256,7 @@ static bool copy(struct lift *l, const struct sass_instr *i, bool uniform_target
 	if (type < TYPE_32 || type > TYPE_128)
 		return refuse(l, " of type %u", (unsigned int)type);
 	bytes = 4u << (type - TYPE_32);
-	plain.field[SASS_F_WIDE] = plain.field[SASS_F_WIDE_A] = 1;
+	plain.field[SASS_F_WIDE] = 1;
 	plain.field[SASS_F_HAS_U] &= !uniform_target;
 	from = in_register_64(l, address_of(l, &plain));
 	plain.field[SASS_F_HAS_U] = uniform_target;
