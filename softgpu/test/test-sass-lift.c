@@ -304,9 +304,9 @@ static void numbers(void **state)
 		uint64_t low, high;
 		const char *expected;
 	} loads[] = {
-		{0x0100000000077a02, 0xf00, "0x8877665544332211;"},                     /* MOV R7, c[0x4][0x0] */
-		{0x0100010000077a02, 0xf00, "0x8877665544332211;"},                     /* MOV R7, c[0x4][0x4] */
-		{0x0100020000077a02, 0xf00, "0x7f000008;"},                             /* MOV R7, c[0x4][0x8] */
+		{0x0100000000077a02, 0xf00, "0x8877665544332211;"}, /* MOV R7, c[0x4][0x0] */
+		{0x0100010000077a02, 0xf00, "0x8877665544332211;"}, /* MOV R7, c[0x4][0x4] */
+		{0x0100020000077a02, 0xf00, "0x7f000008;"}, /* MOV R7, c[0x4][0x8] */
 		{0x0100040000077a02, 0xf00, "vcuda_unsupported MOV with constant c[4][0x10]"}, /* behind the bank */
 		{0x0100000004087b82, 0xa00, "selp.b64 %d2, 0x8877665544332211, %d1, "},
 	};
@@ -324,6 +324,19 @@ static void numbers(void **state)
 			fail_msg("`%s` is not in the text: %s", loads[n].expected, text);
 		free(text);
 	}
+}
+
+/* LEPC R10, of sm_80; LEPC R20 of an instruction behind the next one, of sm_90. Both have the number of the section. */
+static void addresses_of_code(void **state)
+{
+	char *text = text_with(80, 0x00000000000a734e, 0x000fe20000000000, "vprintf");
+
+	(void)state;
+	assert_non_null(strstr(text, "0x8000000600000000;"));
+	free(text);
+	text = text_with(90, 0x000000001014794e, 0x000fce0000000000, "vprintf");
+	assert_non_null(strstr(text, "0x8000000600000020;"));
+	free(text);
 }
 
 /* The address of bank 0 or, for sm_90, of the parameters in it. */
@@ -538,6 +551,7 @@ int main(void)
 		cmocka_unit_test(environment),
 		cmocka_unit_test(parameters),
 		cmocka_unit_test(numbers),
+		cmocka_unit_test(addresses_of_code),
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
 		cmocka_unit_test(lanes_of_operations),

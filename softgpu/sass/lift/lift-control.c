@@ -391,14 +391,16 @@ bool lift_bpt(struct lift *l, const struct sass_instr *i)
 }
 
 /*
- * The address of the instruction, or from sm_90 on of one at an offset from the next instruction. Only sums of it and
- * of calls' return addresses follow.
+ * The address of the instruction, or from sm_90 on of one at an offset from the next instruction. Return addresses are
+ * made of it. It names the section, so that a callee knows its caller's from those of calls within it.
  */
 bool lift_lepc(struct lift *l, const struct sass_instr *i)
 {
 	bool relative = l->cubin->architecture >= 90;
-	int64_t address = i->address + (relative ? SASS_BYTES + i->field[SASS_F_BYTES] : 0);
+	uint64_t offset = i->address + (relative ? SASS_BYTES + (uint64_t)i->field[SASS_F_BYTES] : 0);
 
-	write_64(l, i->d, compute64(l, "mov.b64", "%lld", (long long)address));
+	write_64(l, i->d,
+		 compute64(l, "mov.b64", "0x%llx",
+			   (unsigned long long)vcuda_sass_address(l->function->section, offset)));
 	return true;
 }
