@@ -276,6 +276,23 @@ static void predicates(void **state)
 	assert_int_equal(memory[0], 0x2d);
 }
 
+/* BRA.CONV of sm_75 over VOTE.ALL P0, P1, which the lanes of a warp that is not whole do. */
+static void votes_of_a_part(void **state)
+{
+	struct program p = begin();
+
+	(void)state;
+	p.sample.head.e_flags = 75 << 8;
+	number(&p, false, 8, 2);
+	add(&p, 0x804 | ALWAYS | A(8) | B(0x7f), 0); /* R2P PR, R8, 0x7f */
+	add(&p, 0x947 | ALWAYS | B(3 | 16 / 4 << 2), HIGH(87, 7));
+	add(&p, 0x806 | ALWAYS | D(RZ), HIGH(87, 1));
+	add(&p, 0x803 | ALWAYS | D(0) | A(RZ) | B(0x7f), 0); /* P2R R0, PR, RZ, 0x7f */
+	store(&p, 0, 0);
+	run(&p);
+	assert_int_equal(memory[0], 3);
+}
+
 /* Instructions without an effect here, and KILL, which ends the thread. */
 static void ends(void **state)
 {
@@ -306,11 +323,12 @@ static void traps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform),    cmocka_unit_test(uniform_tables),
-		cmocka_unit_test(to_uniform), cmocka_unit_test(local_memory),
-		cmocka_unit_test(atomics),    cmocka_unit_test(counts),
-		cmocka_unit_test(predicates), cmocka_unit_test(ends),
-		cmocka_unit_test(traps),      cmocka_unit_test(copies_with_uniform),
+		cmocka_unit_test(uniform),         cmocka_unit_test(uniform_tables),
+		cmocka_unit_test(to_uniform),      cmocka_unit_test(local_memory),
+		cmocka_unit_test(atomics),         cmocka_unit_test(counts),
+		cmocka_unit_test(predicates),      cmocka_unit_test(ends),
+		cmocka_unit_test(traps),           cmocka_unit_test(copies_with_uniform),
+		cmocka_unit_test(votes_of_a_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

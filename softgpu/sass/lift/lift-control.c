@@ -59,16 +59,25 @@ static void note_members(struct lift *l, const struct sass_instr *i)
 	set_members(l, members);
 }
 
-/* Before sm_80 there is no mask: the lanes that pass the guard are all of the warp, or not. */
+/*
+ * Before sm_80 there is no mask: the lanes that pass the guard are all of the warp, or not. Where BRA.CONV does not
+ * jump, those that are here do the next common operation.
+ */
 static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t target)
 {
 	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
-	struct value lanes = active_lanes(l);
+	struct value lanes = active_lanes(l), left = lanes;
 
+	if (!diverged && l->guard[0]) {
+		left = temporary(l, TEMPORARY_32);
+		emit(l, "activemask.b32 %s", left.text);
+	}
 	if (!diverged)
 		set_members(l, value_of("0xffffffff"));
 	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),
 		target);
+	if (!diverged)
+		l->members = left;
 }
 
 static void jump_by_members(struct lift *l, const struct sass_instr *i, uint32_t target)
