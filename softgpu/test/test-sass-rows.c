@@ -293,6 +293,22 @@ static void votes_of_a_part(void **state)
 	assert_int_equal(memory[0], 3);
 }
 
+/* WARPSYNC of a lane that is not there, whose guard does not hold, and VOTE.ALL P0, P1. */
+static void votes_behind_guard(void **state)
+{
+	struct program p = begin();
+
+	(void)state;
+	number(&p, false, 8, 2);
+	add(&p, 0x804 | ALWAYS | A(8) | B(0x7f), 0);            /* R2P PR, R8, 0x7f */
+	add(&p, 0x348 | UINT64_C(2) << 12 | B(8), HIGH(87, 7)); /* @P2 WARPSYNC R8 */
+	add(&p, 0x806 | ALWAYS | D(RZ), HIGH(87, 1));
+	add(&p, 0x803 | ALWAYS | D(0) | A(RZ) | B(0x7f), 0); /* P2R R0, PR, RZ, 0x7f */
+	store(&p, 0, 0);
+	run(&p);
+	assert_int_equal(memory[0], 3);
+}
+
 /* Instructions without an effect here, and KILL, which ends the thread. */
 static void ends(void **state)
 {
@@ -328,7 +344,7 @@ int main(void)
 		cmocka_unit_test(atomics),         cmocka_unit_test(counts),
 		cmocka_unit_test(predicates),      cmocka_unit_test(ends),
 		cmocka_unit_test(traps),           cmocka_unit_test(copies_with_uniform),
-		cmocka_unit_test(votes_of_a_part),
+		cmocka_unit_test(votes_of_a_part), cmocka_unit_test(votes_behind_guard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,10 +68,8 @@ static void jump_by_warp(struct lift *l, const struct sass_instr *i, uint32_t ta
 	bool diverged = i->field[SASS_F_MODE] == BRA_DIVERGED;
 	struct value lanes = active_lanes(l), left = lanes;
 
-	if (!diverged && l->guard[0]) {
-		left = temporary(l, TEMPORARY_32);
-		emit(l, "activemask.b32 %s", left.text);
-	}
+	if (!diverged && l->guard[0])
+		left = present_lanes(l);
 	if (!diverged)
 		set_members(l, value_of("0xffffffff"));
 	jump_if(l, compute_predicate(l, diverged ? "setp.ne.u32" : "setp.eq.u32", "%s, 0xffffffff", lanes.text),

@@ -4,11 +4,18 @@
 
 #include "sass/lift/lifting.h"
 
-struct value active_lanes(struct lift *l)
+struct value present_lanes(struct lift *l)
 {
 	struct value v = temporary(l, TEMPORARY_32);
 
 	emit(l, "activemask.b32 %s", v.text);
+	return v;
+}
+
+struct value active_lanes(struct lift *l)
+{
+	struct value v = present_lanes(l);
+
 	return l->guard[0] ? compute32(l, "vote.sync.ballot.b32", "%s, %s", guard_value(l).text, v.text) : v;
 }
 
@@ -181,9 +188,9 @@ static bool named_members(struct lift *l, const struct sass_instr *i, struct val
 }
 
 /*
- * Behind WARPSYNC the named lanes are here, and other lanes may be here as well. Behind WARPSYNC.EXCLUSIVE the named
- * lanes are alone up to BSYNC. WARPSYNC.COLLECTIVE of sm_90 has the bit that EXCLUSIVE had before. Its lanes are alone
- * up to ENDCOLLECTIVE.
+ * Behind WARPSYNC the named lanes are here, and other lanes may be here as well. Lanes whose guard does not hold have
+ * not waited for the named ones. Behind WARPSYNC.EXCLUSIVE the named lanes are alone up to BSYNC. WARPSYNC.COLLECTIVE
+ * of sm_90 has the bit that EXCLUSIVE had before. Its lanes are alone up to ENDCOLLECTIVE.
  */
 bool lift_warpsync(struct lift *l, const struct sass_instr *i)
 {
@@ -201,7 +208,9 @@ bool lift_warpsync(struct lift *l, const struct sass_instr *i)
 		l->members = compute32(l, "mov.b32", "%s", members.text);
 	} else {
 		emit_guarded(l, "bar.warp.sync %s", members.text);
-		here = l->members.text[0] && !l->exclusive ? l->members : active_lanes(l);
+		here = l->members.text[0] && !l->exclusive ? l->members : present_lanes(l);
+		if (l->guard[0])
+			members = compute32(l, "selp.b32", "%s, 0, %s", members.text, guard_value(l).text);
 		l->members = compute32(l, "or.b32", "%s, %s", members.text, here.text);
 	}
 	l->exclusive = exclusive;

@@ -235,7 +235,8 @@ bool keep_signs(struct lift *l, const struct sass_instr *i, struct sass_operand 
 		uint32_t signs);
 
 /* ---- lift-warp.c ---- */
-struct value active_lanes(struct lift *l); /* those that are here and pass the guard */
+struct value present_lanes(struct lift *l); /* those that are here */
+struct value active_lanes(struct lift *l);  /* those that are here and pass the guard */
 void set_members(struct lift *l, struct value members);
 void forget_members(struct lift *l); /* to be called where lanes come or leave */
 
