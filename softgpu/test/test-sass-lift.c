@@ -76,6 +76,19 @@ static void uniform_jump(void **state)
 	free(text);
 }
 
+/* WARPSYNC P2, R9, and without the predicate. */
+static void predicated_warpsync(void **state)
+{
+	char *text = lifted(0x0000000900007348, 0x000fe80001000000);
+
+	(void)state;
+	assert_non_null(strstr(text, "vcuda_unsupported WARPSYNC"));
+	free(text);
+	text = lifted(0x0000000900007348, 0x000fe80003800000);
+	assert_non_null(strstr(text, "bar.warp.sync %r9_0;"));
+	free(text);
+}
+
 /* BAR.SYNC 3, R4; BAR.ARV 15, R86 */
 static void barriers_of_some_threads(void **state)
 {
@@ -543,6 +556,7 @@ int main(void)
 		cmocka_unit_test(tables),
 		cmocka_unit_test(barriers_of_some_threads),
 		cmocka_unit_test(barriers_by_register),
+		cmocka_unit_test(predicated_warpsync),
 		cmocka_unit_test(scaled_products),
 		cmocka_unit_test(uniform_predicates),
 		cmocka_unit_test(signs_of_matrices),
