@@ -212,6 +212,47 @@ static void atomics(void **state)
 	assert_int_equal(memory[6], 4);
 }
 
+/* An atomic sum in the fourth word, by the address of a register and UR4. */
+static void atomic_of_sum(unsigned int opcode, unsigned int a, uint64_t bits, uint32_t before, uint32_t more,
+			  uint32_t want)
+{
+	struct program p = begin();
+
+	number(&p, false, 8, 8);
+	number(&p, false, 9, 0x9abcdef0);
+	number(&p, false, 10, more);
+	number(&p, true, 4, 8);
+	number(&p, true, 5, 0);
+	for (unsigned int half = 0; half < 2 && a == 8; half++)
+		add(&p, 0x3c2 | ALWAYS | D(4 + half) | A(2 + half), NO_RESULT); /* R2UR */
+	add(&p, opcode | ALWAYS | D(0) | A(a) | B(10) | OFFSET(4), HIGH(64, 4) | bits | WIDE | NO_RESULT | UNIFORM);
+	store(&p, 0, 0);
+	memory[3] = before;
+	run(&p);
+	assert_int_equal(memory[0], before);
+	assert_int_equal(memory[3], want);
+}
+
+/* ATOM and ATOMG with [R2.64+UR4+4], and with [R8.U32+UR4+4]. */
+static void atomics_of_sums(void **state)
+{
+	static const struct {
+		unsigned int opcode;
+		bool is_float;
+	} atomics[] = {{0x98a, false}, {0x9a8, false}, {0x9a2, true}, {0x9a3, true}};
+
+	(void)state;
+	for (unsigned int n = 0; n < 4; n++) {
+		uint64_t type = atomics[n].is_float ? HIGH(73, 9) : 0;
+		/* 1.5 + 2.5 = 4 */
+		uint32_t before = atomics[n].is_float ? 0x3fc00000 : 10, more = atomics[n].is_float ? 0x40200000 : 12;
+		uint32_t want = atomics[n].is_float ? 0x40800000 : 22;
+
+		atomic_of_sum(atomics[n].opcode, 2, HIGH(70, 1) | type, before, more, want);
+		atomic_of_sum(atomics[n].opcode, 8, type, before, more, want);
+	}
+}
+
 /* ATOMS.POPC.INC.32 twice, as the assembler makes it of red.shared.add of 1, and a load of the word. */
 static void counts(void **state)
 {
@@ -345,6 +386,7 @@ int main(void)
 		cmocka_unit_test(predicates),      cmocka_unit_test(ends),
 		cmocka_unit_test(traps),           cmocka_unit_test(copies_with_uniform),
 		cmocka_unit_test(votes_of_a_part), cmocka_unit_test(votes_behind_guard),
+		cmocka_unit_test(atomics_of_sums),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
