@@ -122,6 +122,8 @@ class Ours:
             m = re.match(r"(-?)(\|?)(U?R)(\d+)(?:\.h\d)?$", text)
             if m and not (m[3] == "R" and m[4] == "255" or m[3] == "UR" and m[4] == "63"):
                 found.append((bool(m[1]), bool(m[2]), m[3] + m[4]))
+        if self.fields.get("sparse") and self.fields["metadata"] != 255:
+            found.append((False, False, f"R{self.fields['metadata']}"))
         u = self.fields.get("u", 63)
         has_u = self.fields.get("has_u", 0)
         # before sm_90 nvdisasm does not print the descriptor
