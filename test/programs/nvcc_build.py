@@ -21,6 +21,9 @@ PACKAGES = {
 # Libraries of the toolkit that others need, as CMake's FindCUDAToolkit has them.
 NEEDED_BY = {"cusolver": ["cusparse", "cublas"], "cusparse": ["nvJitLink"]}
 
+# What a program has of each architecture.
+FORMS = {"both": "compute_{0},sm_{0}", "ptx": "compute_{0}", "sass": "sm_{0}"}
+
 
 class Failed(Exception):
     """A sample cannot be built; the text says why."""
@@ -28,8 +31,9 @@ class Failed(Exception):
 
 class Toolchain:
     """nvcc: its path. architectures: numbers such as "90", "lowest" (the lowest that a sample names) or "native".
-    sysroot: None, or a folder with usr/include and usr/lib of OpenGL and GLUT, for machines that have none."""
-    def __init__(self, architectures, sysroot=None):
+    sysroot: None, or a folder with usr/include and usr/lib of OpenGL and GLUT, for machines that have none.
+    form: a key of FORMS."""
+    def __init__(self, architectures, sysroot=None, form="both"):
         self.nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
         if not self.nvcc:
             raise Failed("no nvcc in PATH, and none in /usr/local/cuda/bin")
@@ -39,6 +43,7 @@ class Toolchain:
         self.includes = [path for root in roots for path in [root / "usr/include"] if path.is_dir()]
         self.library_folders = [path for root in roots for path in (root / "usr/lib/x86_64-linux-gnu", root / "usr/lib") if path.is_dir()]
         self.packages = {name: found for name in PACKAGES if (found := self.find_package(name))}
+        self.form = FORMS[form]
         self.packages["OpenMP"] = ([], ["OpenMP::OpenMP_CXX"])
 
     def find_package(self, name):
@@ -59,12 +64,12 @@ class Toolchain:
         return any((self.root / "lib64" / f"lib{name}.{end}").is_file() for end in ("so", "a"))
 
     def code(self, cmake):
-        """The options for code, as PTX and machine code. cmake: the text of the sample's CMakeLists.txt."""
+        """The options for code, in the Toolchain's form. cmake: the text of the sample's CMakeLists.txt."""
         architectures = self.architectures
         if architectures == ["lowest"]:
             named = re.findall(r"set\(CMAKE_CUDA_ARCHITECTURES\s+(\d+)", cmake)
             architectures = [min(named, key=int, default="75")]
-        return [f"--generate-code=arch=compute_{a},code=[compute_{a},sm_{a}]" for a in architectures]
+        return [f"--generate-code=arch=compute_{a},code=[{self.form.format(a)}]" for a in architectures]
 
     def build(self, folder, build, runtime):
         """Builds the sample of `folder` as build/NAME, with its data and its kernels beside it. Raises Failed. A program that

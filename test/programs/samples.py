@@ -12,8 +12,8 @@ Samples that need what is not there are listed with the reason. The result is a 
 (--json FILE, which a later run for other names is merged into).
 
 With --nvcc nvcc is called directly instead of CMake (nvcc_build.py), with what each CMakeLists.txt says. --arch takes the
-architecture: several with commas, "native" (of the machine's GPUs) or "lowest" (the default). --backend native runs the
-programs without vcuda. A result is one of:
+architecture: several with commas, "native" (of the machine's GPUs) or "lowest" (the default). --code sass builds programs
+without PTX. --backend native runs the programs without vcuda. A result is one of:
 
     pass       every run ended with 0 and reported no failure
     waived     the sample says that the device, or the machine, lacks what it shows
@@ -182,8 +182,9 @@ def copy_data(sample, folder):
 
 
 def column_of(runtime, options):
-    """The result's name in the JSON: its runtime, and its back end where the table has several."""
-    return f"{runtime}-{options.backend}" if options.vm or options.backend != "cpu" else runtime
+    """The result's name in the JSON: its runtime, its back end where the table has several, and its code unless it is both."""
+    column = f"{runtime}-{options.backend}" if options.vm or options.backend != "cpu" else runtime
+    return column if options.code == "both" else f"{column}-{options.code}"
 
 
 def late(options):
@@ -340,6 +341,8 @@ def parse_arguments():
     parser.add_argument("--prefix", help="a command instead of vcuda run")
     parser.add_argument("--nvcc", action="store_true", help="build with nvcc alone, without CMake")
     parser.add_argument("--arch", default="lowest", help="with --nvcc: architectures to build for (default: the lowest that a sample names)")
+    parser.add_argument("--code", choices=nvcc_build.FORMS, default="both",
+                        help="with --nvcc: PTX, machine code (sass) or both (default); the first two need a --build of their own")
     parser.add_argument("--sysroot", type=pathlib.Path, help="with --nvcc: a folder with usr/include and usr/lib of OpenGL and GLUT")
     parser.add_argument("--vm", action="store_true", help="in a VM")
     parser.add_argument("--memory", default="4G", help="the VM's")
@@ -354,7 +357,10 @@ def parse_arguments():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("names", nargs="*", help="only these samples")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.code != "both" and not (options.nvcc or options.built):
+        parser.error("--code needs --nvcc")
+    return options
 
 
 def prepare(samples, options, toolchain):
@@ -383,7 +389,7 @@ def main():
     skipped = {s.name: excluded(s, arguments, options) for s in samples if excluded(s, arguments, options)}
     samples = [s for s in samples if s.name not in skipped]
     try:
-        toolchain = nvcc_build.Toolchain(options.arch, options.sysroot) if options.nvcc and not options.built else None
+        toolchain = nvcc_build.Toolchain(options.arch, options.sysroot, options.code) if options.nvcc and not options.built else None
     except nvcc_build.Failed as error:
         sys.exit(f"samples.py: {error}")
     trees = prepare(samples, options, toolchain)
