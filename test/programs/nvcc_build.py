@@ -21,7 +21,7 @@ PACKAGES = {
 # Libraries of the toolkit that others need, as CMake's FindCUDAToolkit has them.
 NEEDED_BY = {"cusolver": ["cusparse", "cublas"], "cusparse": ["nvJitLink"]}
 
-# What a program has of each architecture.
+# The code of each architecture in a program.
 FORMS = {"both": "compute_{0},sm_{0}", "ptx": "compute_{0}", "sass": "sm_{0}"}
 
 
