@@ -361,6 +361,11 @@ enum ptx_special {
 	PTX_SPECIAL_COUNT
 };
 int ptx_special_find(const char *name);
+/*
+ * The shared variable that takes the place of the memory that a GPU reserves in each block, and the offset in it that
+ * %reserved_smem_offset_* names; NULL: the name is another one. Kernels that do not name it have no such memory.
+ */
+const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset);
 
 /* Sets *error (the first caller wins: an error that is already there stays). Long names in `` are cut to their ends. */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)

@@ -127,8 +127,9 @@ bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 		char text[32] = "";
 
 		memcpy(text, name.text, name.length < sizeof(text) - 1 ? name.length : sizeof(text) - 1);
-		o->kind = PTX_OP_SPECIAL;
-		o->reg = ptx_special_find(text);
+		o->symbol = ptx_special_reserved(text, &o->imm);
+		o->kind = o->symbol ? PTX_OP_SYMBOL : PTX_OP_SPECIAL;
+		o->reg = o->symbol ? -1 : ptx_special_find(text);
 	}
 	if (o->kind == PTX_OP_NONE || (o->kind == PTX_OP_SPECIAL && o->reg < 0)) {
 		p->token = name;

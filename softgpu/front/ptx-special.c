@@ -43,7 +43,7 @@ static const char *const specials[PTX_SPECIAL_COUNT] = {
 	[PTX_ENVREG2] = "%envreg2",
 };
 
-/* A cluster has one block here; no shared memory is reserved; no launch is from a graph's device side. */
+/* A cluster has one block here; no launch is from a graph's device side. */
 static const struct {
 	const char *name;
 	enum ptx_special special;
@@ -55,8 +55,7 @@ static const struct {
 	{"%clusterid.z", PTX_CTAID_Z},		{"%nclusterid.x", PTX_NCTAID_X},
 	{"%nclusterid.y", PTX_NCTAID_Y},	{"%nclusterid.z", PTX_NCTAID_Z},
 	{"%is_explicit_cluster", PTX_ALWAYS_0}, {"%aggr_smem_size", PTX_TOTAL_SMEM},
-	{"%current_graph_exec", PTX_ALWAYS_0},	{"%reserved_smem_offset_begin", PTX_ALWAYS_0},
-	{"%reserved_smem_offset_end", PTX_ALWAYS_0}, {"%reserved_smem_offset_cap", PTX_ALWAYS_0},
+	{"%current_graph_exec", PTX_ALWAYS_0},
 };
 
 /* Fourth parts of vectors; performance counters, which count nothing; what only a driver writes. */
@@ -74,8 +73,6 @@ static bool is_always_zero(const char *name)
 			return true;
 	if (sscanf(name, "%%envreg%2u%n", &number, &end) == 1 && !name[end])
 		return number < 32;
-	if (sscanf(name, "%%reserved_smem_offset_%1u%n", &number, &end) == 1 && !name[end])
-		return number < 2;
 	if (sscanf(name, "%%pm%1u%n", &number, &end) == 1)
 		return number < 8 && (!name[end] || !strcmp(name + end, "_64"));
 	return false;
@@ -90,4 +87,26 @@ int ptx_special_find(const char *name)
 		if (!strcmp(special_aliases[i].name, name))
 			return special_aliases[i].special;
 	return is_always_zero(name) ? PTX_ALWAYS_0 : -1;
+}
+
+/* Cooperative groups of several warps have 288 bytes behind %reserved_smem_offset_1. */
+static const struct ptx_symbol reserved_shared = {
+	.name = "%reserved_smem", .kind = PTX_SYM_VARIABLE, .space = PTX_SHARED, .size = 1024, .align = 128};
+
+const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset)
+{
+	static const struct {
+		const char *end;
+		uint64_t offset;
+	} parts[] = {{"begin", 0}, {"0", 0}, {"1", 512}, {"end", 1024}, {"cap", 1024}};
+	static const char start[] = "%reserved_smem_offset_";
+
+	if (strncmp(name, start, sizeof(start) - 1) != 0)
+		return NULL;
+	for (size_t n = 0; n < sizeof(parts) / sizeof(parts[0]); n++)
+		if (!strcmp(name + sizeof(start) - 1, parts[n].end)) {
+			*offset = parts[n].offset;
+			return &reserved_shared;
+		}
+	return NULL;
 }
