@@ -89,6 +89,27 @@ static void predicated_warpsync(void **state)
 	free(text);
 }
 
+/* TEX, TXD, TLD, TXQ and TLD4, whose results the next accesses need or not (NODEP). */
+static void independent_accesses(void **state)
+{
+	static const uint64_t accesses[][2] = {
+		{0xe800000204027361, 0x004f4200019e09ff}, {0xe0005a0004047b60, 0x000f4200019e09ff},
+		{0xa80000080404736d, 0x004f4200001e0f06}, {0xa0005a0804047b6c, 0x000f4200001e0f06},
+		{0xb800000608087367, 0x004f4200009e2f0a}, {0xb0005a0004047b66, 0x000f4200009e2f06},
+		{0x0800000006087370, 0x004f4200000004ff}, {0x00005a0004047b6f, 0x000f4200000004ff},
+		{0x3800000206087364, 0x004f4200019e0f0a}, {0x30005a0504047b63, 0x000f4200019e0f06}};
+
+	(void)state;
+	for (unsigned int n = 0; n < sizeof(accesses) / sizeof(accesses[0]); n++) {
+		char *text = lifted(accesses[n][0], accesses[n][1]),
+		     *without = lifted(accesses[n][0], accesses[n][1] | UINT64_C(1) << 26);
+
+		assert_string_equal(text, without);
+		free(without);
+		free(text);
+	}
+}
+
 /* BAR.SYNC 3, R4; BAR.ARV 15, R86 */
 static void barriers_of_some_threads(void **state)
 {
@@ -554,6 +575,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uniform_tables),
 		cmocka_unit_test(tables),
+		cmocka_unit_test(independent_accesses),
 		cmocka_unit_test(barriers_of_some_threads),
 		cmocka_unit_test(barriers_by_register),
 		cmocka_unit_test(predicated_warpsync),
