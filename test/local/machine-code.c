@@ -3,8 +3,8 @@
  * Loads cubins of softgpu/test/sass-*.ptx, and uses their variables and kernels. usage: machine-code PART ARCHITECTURE
  * CUBIN... with the part variables or kernels, of sass-sample.ptx, calls or strays, of sass-caller.ptx and
  * sass-callee.ptx, grids or lone-blocks, of sass-grid.ptx, addresses, of sass-address.ptx, tables, of
- * sass-branch.ptx, functions, of sass-table.ptx, pointers, of sass-pointers.ptx, diverged, of sass-diverged.ptx, or
- * reconverge, of sass-reconverge.ptx.
+ * sass-branch.ptx, functions, of sass-table.ptx, pointers, of sass-pointers.ptx, diverged, of sass-diverged.ptx,
+ * reconverge, of sass-reconverge.ptx, or arrivals, of sass-arrive.ptx.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +224,49 @@ static void run_waits(CUmodule module)
 	for (unsigned int i = 0; i < THREADS; i++)
 		CHECK(results[i] == (i ^ 1) * 3 + 1 + (i < 32 ? 0 : (i ^ 33) * 3 + 1));
 	OK(cuMemFree_v2(n));
+	OK(cuMemFree_v2(p));
+}
+
+/* Barriers in shared memory. The order in which the lanes of a warp arrive is free. */
+static void run_arrivals(CUmodule module)
+{
+	unsigned int input[THREADS], results[THREADS][3], seen[4] = {0};
+	CUdeviceptr p, from;
+	void *params[] = {&p, &from};
+
+	for (unsigned int i = 0; i < THREADS; i++)
+		input[i] = 7 * i + 3;
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuMemAlloc_v2(&from, sizeof(input)));
+	OK(cuMemcpyHtoD_v2(from, input, sizeof(input)));
+	OK(cuLaunchKernel(kernel(module, "arrives"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++) {
+		CHECK(results[i][0] == 40 * (i ^ 33) + 6);
+		CHECK(results[i][2] == 7 * (i ^ 35) + 3);
+		if (i >= 32)
+			continue;
+		/* In the end the phase's parity is 0 again: the phase before it is complete. */
+		CHECK(results[i][1] > 1000 && results[i][1] % 100 >= 1 && results[i][1] % 100 <= 8);
+		seen[results[i][1] / 100 % 10] += results[i][1] % 100;
+	}
+	CHECK(seen[0] == 2 * 36 && seen[1] == 2 * 36);
+	OK(cuMemFree_v2(from));
+	OK(cuMemFree_v2(p));
+}
+
+/* Static, launched and reserved shared memory do not overlap. */
+static void run_reserves(CUmodule module)
+{
+	unsigned int results[THREADS];
+	CUdeviceptr p;
+	void *params[] = {&p};
+
+	OK(cuMemAlloc_v2(&p, sizeof(results)));
+	OK(cuLaunchKernel(kernel(module, "reserves"), 1, 1, 1, THREADS, 1, 1, sizeof(results), NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+	for (unsigned int i = 0; i < THREADS; i++)
+		CHECK(results[i] == 3 * (i ^ 33) + 5001000);
 	OK(cuMemFree_v2(p));
 }
 
@@ -470,6 +513,9 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[1], "reconverge")) {
 			run_reconverge(module);
 			run_waits(module);
+		} else if (!strcmp(argv[1], "arrivals")) {
+			run_arrivals(module);
+			run_reserves(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {

@@ -182,16 +182,67 @@ bool lift_red(struct lift *l, const struct sass_instr *i)
 	return reduce(l, i, integer_type(l, i));
 }
 
-/* Adds the number of the lanes: each one adds 1. */
-bool lift_atoms_popc(struct lift *l, const struct sass_instr *i)
+/*
+ * An arrival at a barrier in shared memory, as mbarrier of sm_80 has it. The lower word of the barrier is 2^30 minus
+ * the arrivals that a phase needs. Bit 31 of the upper word is the phase's parity, and the other bits are 2^31 minus
+ * the arrivals that are missing. So the last arrival's carry changes the parity, and 2^31 minus the needed arrivals is
+ * to be added. It is not yet added if lanes of one instruction arrive for several phases: the other bits are then less
+ * than 2^30, and count the arrivals since the first of these phases was complete. `d`: the barrier before the arrival.
+ */
+static void arrive(struct lift *l, unsigned int d, struct value address, int64_t offset)
+{
+	struct value low = temporary(l, TEMPORARY_32), high = temporary(l, TEMPORARY_32), needed, missing, reload, late,
+		     phases, since, last;
+
+	emit_guarded(l, "ld.relaxed.cta.shared.u32 %s, [%s+%lld]", low.text, address.text, (long long)offset);
+	emit_guarded(l, "atom.relaxed.cta.shared.add.u32 %s, [%s+%lld], 1", high.text, address.text,
+		     (long long)offset + 4);
+	needed = compute32(l, "sub.u32", "0x40000000, %s", low.text);
+	reload = compute32(l, "sub.u32", "0x80000000, %s", needed.text);
+	missing = compute32(l, "and.b32", "%s, 0x7fffffff", high.text);
+	late = compute_predicate(l, "setp.lt.u32", "%s, 0x40000000", missing.text);
+	phases = compute32(l, "div.u32", "%s, %s", missing.text, compute32(l, "max.u32", "%s, 1", needed.text).text);
+	since = compute32(l, "sub.u32", "%s, %s", missing.text,
+			  compute32(l, "mul.lo.u32", "%s, %s", phases.text, needed.text).text);
+	since = compute32(l, "selp.b32", "%s, %s, %s", since.text, missing.text, late.text);
+	last = compute_predicate(l, "setp.eq.u32", "%s, %s", compute32(l, "add.u32", "%s, 1", since.text).text,
+				 compute32(l, "selp.b32", "%s, 0x80000000, %s", needed.text, late.text).text);
+	emit(l, "@%s red.relaxed.cta.shared.add.u32 [%s+%lld], %s", with_guard(l, last).text, address.text,
+	     (long long)offset + 4, reload.text);
+	if (d == SASS_RZ)
+		return;
+	phases = compute32(l, "selp.b32", "%s, 0, %s", compute32(l, "add.u32", "%s, 1", phases.text).text, late.text);
+	high = compute32(l, "mad.lo.u32", "%s, %s, %s", phases.text, reload.text, high.text);
+	write_64(l, d, pack(l, low, high));
+}
+
+/* Atomics without a source: a count of the lanes, each of which adds 1, and an arrival at a barrier. */
+bool lift_atoms_self(struct lift *l, const struct sass_instr *i)
+{
+	enum { ARRIVE = 9, POPC_INC = 10 };
+	struct sass_instr plain = *i;
+	struct value address = shared_address(l, &plain, &i->a);
+	int64_t operation = i->field[SASS_F_OPERATION], type = i->field[SASS_F_TYPE];
+
+	if (operation == ARRIVE && type == TYPE_U64)
+		arrive(l, i->d, address, plain.field[SASS_F_OFFSET]);
+	else if (operation == POPC_INC && type == TYPE_U32 && i->d == SASS_RZ)
+		emit_guarded(l, "red.relaxed.cta.shared.add.u32 [%s+%lld], 1", address.text,
+			     (long long)plain.field[SASS_F_OFFSET]);
+	else
+		return refuse(l, " of operation %u and type %u%s", (unsigned int)operation, (unsigned int)type,
+			      i->d == SASS_RZ ? "" : " with a result");
+	return true;
+}
+
+/* An arrival once the thread's copies to shared memory are complete: here the thread waits for them. */
+bool lift_arrives(struct lift *l, const struct sass_instr *i)
 {
 	struct sass_instr plain = *i;
 	struct value address = shared_address(l, &plain, &i->a);
 
-	if (i->d != SASS_RZ)
-		return refuse(l, " with a result");
-	emit_guarded(l, "red.relaxed.cta.shared.add.u32 [%s+%lld], 1", address.text,
-		     (long long)plain.field[SASS_F_OFFSET]);
+	emit_guarded(l, "cp.async.wait_all");
+	arrive(l, SASS_RZ, address, plain.field[SASS_F_OFFSET]);
 	return true;
 }
 

@@ -19,8 +19,10 @@ enum {
 	CONSTANT_BASE_80 = 0x50,
 	ENVIRONMENT_80 = 0x88,
 	CONSTANT_BASE_90 = 0xd0,
+	RESERVED_END_90 = 0x68, /* of the block's reserved memory; behind it %reserved_smem_offset_1 */
 	RESERVED_SHARED = 0x114,
 	DESCRIPTOR_80 = 0x118,
+	RESERVED_END_80 = 0x120,
 	PARAM_BASE_90 = 0x198, /* of the parameters in bank 0 */
 	DESCRIPTOR_90 = 0x208
 };
@@ -65,7 +67,8 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 	bool is_90 = l->cubin->architecture >= 90;
 	uint32_t descriptor = is_90 ? DESCRIPTOR_90 : DESCRIPTOR_80,
 		 constants = is_90 ? CONSTANT_BASE_90 : CONSTANT_BASE_80,
-		 environment = is_90 ? ENVIRONMENT_90 : ENVIRONMENT_80, params = is_90 ? PARAM_BASE_90 : BANK_BASE_80;
+		 environment = is_90 ? ENVIRONMENT_90 : ENVIRONMENT_80, params = is_90 ? PARAM_BASE_90 : BANK_BASE_80,
+		 reserved_end = is_90 ? RESERVED_END_90 : RESERVED_END_80;
 	const char *window;
 	struct value low, high;
 
@@ -88,6 +91,11 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		return compute32(l, "mov.u32", "%s", offset == environment + 4 ? "%envreg1" : "%envreg2");
 	if (offset == descriptor || offset == descriptor + 4 || offset == RESERVED_SHARED)
 		return value_of("0");
+	if (offset == reserved_end || offset == reserved_end + 4) {
+		l->uses_shared = l->uses_reserved = true;
+		return offset == reserved_end ? compute32(l, "add.u32", "%%reserved, %u", SASS_RESERVED_BYTES / 2)
+					      : value_of("%%reserved");
+	}
 	if (offset >= STACK_TOP) {
 		refuse(l, " with constant c[0][%#x]", offset);
 		return value_of("0");

@@ -157,7 +157,7 @@ bool lift_lds(struct lift *l, const struct sass_instr *i)
 	struct sass_instr plain = *i;
 	struct value address = shared_address(l, &plain, &i->a);
 
-	return load(l, &plain, ".shared", address);
+	return load(l, &plain, l->polls[i->address / SASS_BYTES] ? ".relaxed.cta.shared" : ".shared", address);
 }
 
 bool lift_sts(struct lift *l, const struct sass_instr *i)

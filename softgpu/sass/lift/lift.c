@@ -23,7 +23,7 @@ typedef bool lifting(struct lift *, const struct sass_instr *);
 static lifting *const liftings[] = {SASS_FUNCTIONS(X)};
 #undef X
 
-static bool decode(struct lift *l, uint32_t n, struct sass_instr *i)
+bool lift_decode(struct lift *l, uint32_t n, struct sass_instr *i)
 {
 	char form[200];
 
@@ -147,7 +147,7 @@ static void check_converged(struct lift *l, uint32_t count)
 	for (uint32_t n = 0; n < count; n++)
 		if (l->converged[n])
 			l->converged[n] = !l->returned[n] && !l->table[n] && !l->taken[n] && n &&
-					  decode(l, n - 1, &i) && !goes_on(&i);
+					  lift_decode(l, n - 1, &i) && !goes_on(&i);
 }
 
 static bool find_targets(struct lift *l, uint32_t count)
@@ -157,11 +157,13 @@ static bool find_targets(struct lift *l, uint32_t count)
 	bool tables = false, functions = false;
 
 	for (uint32_t n = 0; n < count; n++) {
-		if (!decode(l, n, &i))
+		if (!lift_decode(l, n, &i))
 			return false;
 		if (is_jump(&i) && !(i.form->function == SASS_LIFT_CALL && i.a.kind) && target_of(l, &i, &target)) {
 			l->converged[target / SASS_BYTES] = !l->target[target / SASS_BYTES] && is_converged_jump(&i);
 			l->target[target / SASS_BYTES] = true;
+			if (i.form->function == SASS_LIFT_BRA)
+				find_polls(l, &i, target);
 		}
 		if ((i.form->function == SASS_LIFT_CALL || i.form->function == SASS_LIFT_CALL_ABS) && n + 1 < count)
 			l->target[n + 1] = l->returned[n + 1] = l->calls = true;
@@ -226,7 +228,7 @@ static bool lift_one(struct lift *l)
 bool lift_at(struct lift *l, uint32_t n)
 {
 	l->i = &l->instr;
-	if (!decode(l, n, &l->instr))
+	if (!lift_decode(l, n, &l->instr))
 		return false;
 	webs_begin(l->webs, instance_of(l), n * SASS_BYTES);
 	if (!goes_on(&l->instr))
@@ -269,7 +271,23 @@ static void declare_registers(const struct lift *l, struct sass_text *out)
 
 static uint32_t shared_bytes(const struct lift *l)
 {
-	return l->function->shared_bytes - l->function->shared_base;
+	uint32_t bytes = l->function->shared_bytes - l->function->shared_base;
+
+	return bytes || !l->uses_reserved ? bytes : 16; /* in any case a variable below the reserved memory */
+}
+
+/*
+ * The reserved memory is the end of all shared memory, since the code has the memory of the launch right behind its
+ * static variables. Its own variable makes room for it.
+ */
+static void declare_reserved(const struct lift *l, struct sass_text *out)
+{
+	sass_text_add(out,
+		      "\t.shared .align 16 .b8 $vcuda_reserved[%u];\n\t.reg .b32 %%reserved;\n"
+		      "\tmov.u32 %%reserved, $vcuda_reserved;\n\tmov.u32 %%reserved, %%total_smem_size;\n"
+		      "\tand.b32 %%reserved, %%reserved, -16;\n\tsub.u32 %%reserved, %%reserved, %%shared;\n"
+		      "\tsub.u32 %%reserved, %%reserved, %u;\n",
+		      SASS_RESERVED_BYTES, SASS_RESERVED_BYTES / 2);
 }
 
 static void declare_windows(const struct lift *l, struct sass_text *out)
@@ -289,6 +307,8 @@ static void declare_windows(const struct lift *l, struct sass_text *out)
 	if (l->uses_shared && l->function->shared_base)
 		sass_text_add(out, "\tsub.u32 %%shared, %%shared, %u;\n\tsub.u64 %%shared64, %%shared64, %u;\n",
 			      l->function->shared_base, l->function->shared_base);
+	if (l->uses_reserved)
+		declare_reserved(l, out);
 	if (l->uses_local)
 		sass_text_add(out,
 			      "\t.local .align 16 .b8 $vcuda_local[%u];\n\t.reg .b32 %%local;\n\t.reg .b64 %%local64;\n"
@@ -360,6 +380,7 @@ static void begin_again(struct lift *l)
 			   .converged = old.converged,
 			   .reached = old.reached,
 			   .marked = old.marked,
+			   .polls = old.polls,
 			   .no_memory = old.no_memory,
 			   .error = old.error,
 			   .room = old.room};
@@ -387,7 +408,7 @@ static bool lift_function(struct lift *l)
 {
 	uint32_t count = l->function->bytes / SASS_BYTES;
 
-	l->target = sass_allocate(7, count + 1);
+	l->target = sass_allocate(8, count + 1);
 	l->webs = webs_create();
 	if (!l->target || !l->webs) {
 		l->no_memory = true;
@@ -399,6 +420,7 @@ static bool lift_function(struct lift *l)
 	l->converged = l->table + count + 1;
 	l->reached = l->converged + count + 1;
 	l->marked = l->reached + count + 1;
+	l->polls = l->marked + count + 1;
 	l->calls_addresses = is_callee(l);
 	return find_targets(l, count) && lift_twice(l);
 }

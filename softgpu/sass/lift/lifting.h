@@ -8,6 +8,9 @@
 #include "sass/lift/web.h"
 #include "sass/cubin/text.h"
 
+/* Bytes of shared memory that the lifted code reserves. %reserved_smem_offset_1 is in the middle. */
+#define SASS_RESERVED_BYTES 1024u
+
 /* How deep calls may be that are lifted in their places. */
 #define SASS_CALL_DEPTH 16
 
@@ -77,7 +80,7 @@ struct lift {
 		uint8_t predicate;
 		struct value value;
 	} pending[2];
-	bool uses_shared, uses_local, uses_bank2, uses_result; /* of a barrier */
+	bool uses_shared, uses_reserved, uses_local, uses_bank2, uses_result; /* of a barrier */
 	bool calls;
 	struct value entry_stack, entry_return[2]; /* the registers as they were when a callee began */
 	bool calls_addresses; /* of functions in other sections, or the function is one: local memory is the cubin's */
@@ -95,6 +98,7 @@ struct lift {
 	bool *target, *returned, *taken, *table;
 	bool *reached;          /* scratch of lift-body.c, all false between regions */
 	bool *marked;           /* scratch of BRX, all false before and behind it */
+	bool *polls;            /* a load of shared memory that waits for another thread */
 	bool *converged;        /* BRA.CONV leads there, and nothing else does */
 	struct value relocated; /* the operand of the kind SASS_RELOCATED */
 	bool compares_returns;  /* else calls are lifted in their places */
@@ -187,6 +191,7 @@ struct value variable_address(struct lift *l, const struct sass_relocation *r);
 #define SASS_EXTERNAL_BASE UINT32_C(0x7f000000)
 
 /* ---- lift.c ---- */
+bool lift_decode(struct lift *l, uint32_t n, struct sass_instr *i); /* the nth instruction; false: it is unknown */
 /* Where an instruction jumps or calls: the offset in the function. */
 bool target_of(const struct lift *l, const struct sass_instr *i, uint32_t *target); /* false: not an instruction */
 bool is_converged_jump(const struct sass_instr *i); /* BRA.CONV */
@@ -196,6 +201,10 @@ bool may_search(struct lift *l);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
 /* Marks the instructions that a BRX may jump to: those that the cubin names, or all that are in tables. */
 bool mark_targets(struct lift *l, const struct sass_instr *i, bool *marked);
+
+/* ---- lift-poll.c ---- */
+/* Sets `polls` for the loop that the jump closes, if it is one. */
+void find_polls(struct lift *l, const struct sass_instr *jump, uint32_t target);
 
 /* ---- lift-relocation.c ---- */
 /* Applies the relocation of the instruction at hand to its operand, if there is one. */
