@@ -26,6 +26,7 @@ static const struct {
 	 ".extern .func (.param .b32 r) __cuda_syscall_CGS_sync(.param .b64 a, .param .b32 b);\n"},
 	{"__assertfail", ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, "
 			 ".param .b64 e);\n"},
+	{"cudaGraphSetConditional", ".extern .func cudaGraphSetConditional(.param .b64 a, .param .b32 b);\n"},
 	{"free", ".extern .func free(.param .b64 a);\n"},
 	{"malloc", ".extern .func (.param .b64 r) malloc(.param .b64 a);\n"},
 	{"vprintf", ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"},

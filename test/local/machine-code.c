@@ -22,6 +22,7 @@ static CUmodule load(const char *path)
 	CUmodule module;
 
 	CHECK(file);
+	memset(cubin, 0, sizeof(cubin)); /* behind PTX */
 	CHECK(fread(cubin, 1, sizeof(cubin), file) > 64);
 	fclose(file);
 	OK(cuModuleLoadData(&module, cubin));

@@ -309,6 +309,7 @@ static bool call_external(struct lift *l, const char *name)
 		{"__assertfail", 5, 0, {8, 8, 4, 8, 8}},
 		{"__cuda_syscall_CGS_get_intrinsic_handle", 1, 8, {4}},
 		{"__cuda_syscall_CGS_sync", 2, 4, {8, 4}},
+		{"cudaGraphSetConditional", 2, 0, {8, 4}},
 	};
 
 	for (size_t n = 0; n < sizeof(externals) / sizeof(externals[0]); n++) {
