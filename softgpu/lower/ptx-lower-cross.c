@@ -182,7 +182,7 @@ void clear_registers(struct lower *l)
 {
 	const struct ptx_body *body = l->body;
 	const uint64_t *read = l->version.masked ? l->regs.passed_on : body->blocks[0].live_in;
-	bool all = l->version.masked && (body->irreducible || body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS);
+	bool all = l->version.masked && body->block_count <= PTX_MAX_BLOCKS_IN_REGISTERS;
 
 	for (uint32_t r = 0; r < body->reg_count; r++)
 		if (!PTX_HELD(body, l->regs.resident, r) && (all || PTX_HELD(body, read, r)))
