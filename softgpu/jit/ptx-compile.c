@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -32,8 +33,15 @@ bool ptx_compile_report(struct ptx_error *error, LLVMErrorRef problem)
 	return false;
 }
 
+/*
+ * The pass that the option leaves out changed no kernel of softgpu/bench, and took up to a tenth of the time of
+ * optimised code. An LLVM without such an option ignores it.
+ */
 static void initialise(void)
 {
+	static const char *const options[] = {"", "-disable-x86-domain-reassignment"};
+
+	LLVMParseCommandLineOptions(2, options, "");
 	LLVMInitializeX86TargetInfo();
 	LLVMInitializeX86Target();
 	LLVMInitializeX86TargetMC();
@@ -90,13 +98,14 @@ static void give_machine(bool quick, LLVMTargetMachineRef machine)
  * Chosen by measuring. Quick code: what keeps the code generator from drowning, no more. Instcombine was half of that,
  * and the code generator combines as much without it. mem2reg finds as much as sroa for two thirds of the time: no
  * variable has parts. Optimised code runs as fast as with all of -O2, for a third of the time: it has no functions to
- * inline, and its vectors are made already. One round of instcombine need not be its last: LLVM ends the process over
- * that unless it is told not to look.
+ * inline, and its vectors are made already. gvn leaves loads out: its search of memory took up to a third of the
+ * time of a masked version, and kernels ran as fast even without gvn. One round of instcombine need not be its last:
+ * LLVM ends the process over that unless it is told not to look.
  */
 #define QUICK_PASSES "function(mem2reg,early-cse,simplifycfg)"
 #define OPTIMISED_PASSES                                                                                               \
-	"function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,"     \
-	"instcombine<no-verify-fixpoint>,dse,simplifycfg)"
+	"function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),"         \
+	"gvn<no-memdep>,instcombine<no-verify-fixpoint>,dse,simplifycfg)"
 
 static bool optimise(struct lower *l, LLVMTargetMachineRef machine, bool quick, struct ptx_error *error)
 {
