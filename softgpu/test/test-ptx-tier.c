@@ -386,15 +386,15 @@ static void gone_meanwhile(void **state)
 static void limits(void **state)
 {
 	const uint32_t block[3] = {THREADS, 1, 1};
-	char *huge = large_kernel(200000);
+	char *huge = large_kernel(265000);
 	struct ptx_module *m = load_binary(huge, 32);
 	const struct ptx_binary *b;
 	struct ptx_error error;
 
 	(void)state;
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
-	assert_non_null(strstr(error.text, "`test` has 2000"));
-	assert_non_null(strstr(error.text, "more than 196608"));
+	assert_non_null(strstr(error.text, "`test` has 265"));
+	assert_non_null(strstr(error.text, "more than 262144"));
 	assert_int_equal(ptx_kernel_prepare(ptx_module_kernel(m, 0), block, &b, &error), PTX_NOT_SUPPORTED);
 	ptx_module_destroy(m);
 	free(huge);
