@@ -87,6 +87,7 @@ static struct {
 	_Atomic uint32_t changes;       /* of `allowed`, and fewer taken: a futex for commands */
 	_Atomic uint32_t waiters;       /* for `changes` */
 	_Atomic uint64_t tried_until;   /* the end of the time without a trial */
+	_Atomic uint64_t patient_until; /* then another command may pass without an event's end */
 	_Atomic bool forgot_event;      /* of a context, since the last work ended */
 	_Atomic bool waits_for_process; /* a command that is outstanding may wait for the process */
 	uint32_t number;
@@ -143,11 +144,27 @@ static void tell_commands(void)
 		syscall(SYS_futex, &turn.changes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* Waits for at most this time: the state may change, or a command that needs a trial may need none any more. */
+static const struct timespec longest_wait = {.tv_nsec = 10000000};
+
 static void wait_for_change(uint32_t seen)
 {
 	atomic_fetch_add(&turn.waiters, 1);
-	syscall(SYS_futex, &turn.changes, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+	syscall(SYS_futex, &turn.changes, FUTEX_WAIT_PRIVATE, seen, &longest_wait, NULL, 0);
 	atomic_fetch_sub(&turn.waiters, 1);
+}
+
+/*
+ * A call in the driver may wait for a later command. While there is no event to wait for, a thread with such a command
+ * lets one more through when none has begun for some time.
+ */
+static void lose_patience(void)
+{
+	uint64_t until = atomic_load(&turn.patient_until), now = vcuda_now_ns();
+
+	if (!atomic_load(&turn.outstanding) && now >= until &&
+	    atomic_compare_exchange_strong(&turn.patient_until, &until, now + PATIENCE_NS))
+		atomic_fetch_add(&turn.allowed, 1);
 }
 
 /* Whether the GPU may be given no command beside so many. */
@@ -159,19 +176,19 @@ static bool is_full(uint32_t now, uint64_t taken)
 /* Waits for a moment where the command may not pass. */
 static bool may_pass(const struct vcuda_turns *t)
 {
-	/* Without a change of the state: other work of this worker may end, and no trial be needed any more. */
-	static const struct timespec longest = {.tv_nsec = 10000000};
 	uint32_t seen = atomic_load(&turn.changes), now = state(t);
 	bool needs = needs_trial(now);
 
 	if (needs)
 		set_tries(t, 1);
 	if (!may_begin(now, needs))
-		syscall(SYS_futex, t->state, FUTEX_WAIT, now, needs ? &longest : NULL, NULL, 0);
-	else if (is_full(now, atomic_load(&turn.taken)))
-		wait_for_change(seen);
-	else
+		syscall(SYS_futex, t->state, FUTEX_WAIT, now, needs ? &longest_wait : NULL, NULL, 0);
+	else if (!is_full(now, atomic_load(&turn.taken)))
 		return true;
+	else {
+		wait_for_change(seen);
+		lose_patience();
+	}
 	return false;
 }
 
@@ -199,8 +216,11 @@ enum worker_turn worker_turn_begin(void)
 	before = atomic_fetch_add(&turn.taken, 1);
 	atomic_fetch_add(&t->demand->running, 1);
 	now = state(t);
-	if (may_begin(now, needs_trial(now)) && !is_full(now, before))
+	if (may_begin(now, needs_trial(now)) && !is_full(now, before)) {
+		if (now)
+			atomic_store(&turn.patient_until, vcuda_now_ns() + PATIENCE_NS);
 		return WORKER_TURN_BEGUN;
+	}
 	stop_running(t);
 	atomic_fetch_sub(&turn.taken, 1);
 	tell_commands();

@@ -394,21 +394,66 @@ static void test_limit(void **unused)
 	stop_producer();
 }
 
-/* Threads that have all seen room for a command fill the limit together, and go no further. */
-static void test_limit_of_threads(void **unused)
+/* Calls that have begun and stay in the driver: as many as the limit lets through. */
+static uint64_t begin_calls(void)
 {
 	uint64_t begun = 0;
 
-	settle_all();
 	set_state(OWN_TURN);
 	worker_turn_wait();
 	while (begun <= MOST_LIMIT && worker_turn_begin() == WORKER_TURN_BEGUN)
 		begun++;
-	assert_in_range(begun, 1, MOST_LIMIT);
-	atomic_fetch_add(&context.given, begun);
+	return begun;
+}
+
+static void end_calls(uint64_t begun)
+{
+	end_all_work();
 	while (begun--)
 		worker_turn_end();
+}
+
+/* Threads that have all seen room for a command fill the limit together, and go no further. */
+static void test_limit_of_threads(void **unused)
+{
+	uint64_t begun;
+
 	settle_all();
+	begun = begin_calls();
+	assert_in_range(begun, 1, MOST_LIMIT);
+	end_calls(begun);
+	settle_all();
+}
+
+/* A call in the driver may wait for another thread's command, which passes after some time. */
+static void test_patience_of_calls(void **unused)
+{
+	uint64_t begun;
+
+	settle_all();
+	begun = begin_calls();
+	start_producer();
+	while (!atomic_load(&producer.passed))
+		nap();
+	end_calls(begun);
+	stop_producer();
+}
+
+/* The command passes at once when there are no turns any more. */
+static void test_calls_without_turns(void **unused)
+{
+	uint64_t begun;
+
+	settle_all();
+	begun = begin_calls();
+	start_producer();
+	while (!atomic_load(&demand.wanted))
+		nap();
+	set_state(0);
+	while (atomic_load(&producer.passed) < 1000)
+		nap();
+	end_calls(begun);
+	stop_producer();
 }
 
 /* Running work may wait for a later command. */
@@ -604,6 +649,8 @@ int main(void)
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_limit_of_threads),
+		cmocka_unit_test(test_patience_of_calls),
+		cmocka_unit_test(test_calls_without_turns),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_patience_of_short_turns),
 		cmocka_unit_test(test_context_ends_later),
