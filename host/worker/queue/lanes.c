@@ -51,6 +51,7 @@ static struct {
 	worker_lanes_run run;
 	struct lane *all[WORKER_LANES];
 	uint64_t failed; /* the last context for which there was no memory or thread */
+	unsigned int searched_for; /* live contexts at the last search for a free lane that found none */
 } lanes;
 
 static bool is_empty(const struct lane *l)
@@ -137,17 +138,26 @@ static bool is_context(struct worker_session *s, uint64_t id)
 	return is;
 }
 
-/* A lane that has run all, and whose context has been destroyed, gets another one. */
+/* A lane whose context has been destroyed, and that has run all, gets another one. */
 static struct lane *take_over_lane(struct worker_session *s, uint64_t context)
 {
+	unsigned int live = worker_handle_live(s->handles, VCUDA_KIND_CONTEXT);
+	bool any_free = false;
+
+	/* The search takes time, and was in vain for as many contexts. */
+	if (live == lanes.searched_for)
+		return NULL;
 	for (int i = 0; i < WORKER_LANES; i++) {
 		struct lane *l = lanes.all[i];
+		bool is_free = !is_context(s, l->context);
 
-		if (!is_empty(l) || is_context(s, l->context))
-			continue;
-		l->context = context;
-		return l;
+		if (is_free && is_empty(l)) {
+			l->context = context;
+			return l;
+		}
+		any_free |= is_free;
 	}
+	lanes.searched_for = any_free ? 0 : live;
 	return NULL;
 }
 
