@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 from faults import is_running
-from harness import LIMIT, build, check, children, daemon, wait_until
+from harness import BACKEND, LIMIT, build, check, children, daemon, wait_until
 from pause import Daemon, finish, start, stands, works
 from shares import arbiter_of
 
@@ -29,18 +30,40 @@ class Vm(Daemon):
         control = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "control")
         self.daemon, env = stack.enter_context(daemon("--share", "1", "--arbiter", os.path.join(directory, "arbiter"), "--control", control))
         super().__init__(self.daemon, env, control)
+        self.stopped = None
 
     def begin(self, command, *arguments):
         """A command to all processes of the VM, which goes on meanwhile."""
         return subprocess.Popen([build("cli/vcuda"), command, "--control", self.control, *arguments, *map(str, self.all())],
                                 stderr=subprocess.PIPE, text=True)
 
+    def worker_of(self, program):
+        return next(w["worker"] for w in self.processes() if w["pid"] == program.pid)
+
     def is_seen(self, program, state, command):
         """False: the command ended, and the process was not seen in that state."""
         while command.poll() is None:
             if self.state_of(program) == state:
                 return True
+            time.sleep(0.001)
         return False
+
+    def is_kept(self, program, state, command):
+        """As is_seen(). The worker that moves memory is stopped in that state, until go_on(). NVIDIA's driver moves a GPU's, for longer."""
+        if not self.is_seen(program, state, command):
+            return False
+        if BACKEND == "cpu":
+            self.stopped = self.worker_of(program)
+            os.kill(self.stopped, signal.SIGSTOP)
+        if self.state_of(program) == state:
+            return True
+        self.go_on()
+        return False
+
+    def go_on(self):
+        if self.stopped:
+            os.kill(self.stopped, signal.SIGCONT)
+        self.stopped = None
 
 
 def ended(command, good):
@@ -82,7 +105,7 @@ def paused(vm, p):
 def releasing(vm, p):
     def attempt():
         command = vm.begin("pause", "--release", *PATIENTLY)
-        if vm.is_seen(p, "releasing", command):
+        if vm.is_kept(p, "releasing", command):
             return command
         ended(command, True)
         return None
@@ -98,7 +121,7 @@ def restoring(vm, p):
     def attempt():
         released(vm, p)
         command = vm.begin("resume")
-        if vm.is_seen(p, "restoring", command):
+        if vm.is_kept(p, "restoring", command):
             return command
         ended(command, True)
         return None
@@ -122,7 +145,7 @@ def resume(vm, command, waiting, good):
 
 def worker(vm, p, others, command):
     """The worker's program gets an error, and the other programs of the VM go on."""
-    os.kill(next(w["worker"] for w in vm.processes() if w["pid"] == p.pid), signal.SIGKILL)
+    os.kill(vm.worker_of(p), signal.SIGKILL)
     check(p.wait(LIMIT) == 3, f"the program of a killed worker ended with {p.returncode}")
     resume(vm, command, others[1:], None)
     works(others[0])
@@ -137,6 +160,7 @@ def arbiter(vm, p, others, command, neighbour_vm):
     victim = next(filter(None, map(arbiter_of, (vm, neighbour_vm))))
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not is_running(victim), "the arbiter lives on")
+    vm.go_on()
     wait_until(lambda: arbiter_of(vm) or arbiter_of(neighbour_vm), "no arbiter is started again")
     resume(vm, command, others[1:], True)
     works(p)

@@ -84,7 +84,7 @@ _Noreturn static void be_process(int orders, bool background, pid_t parent)
 	if (getppid() != parent || dup2(orders, ORDERS) < 0)
 		_exit(WORKER_COMPILE_BAD);
 	closefrom(ORDERS + 1);
-	/* The name says that the process has no end of its pipe any more: the spawner can see that the reader is gone. */
+	/* Named only now: who stops a process of that name stops none that has a copy of its pipe's reading end. */
 	prctl(PR_SET_NAME, "vcuda-compile");
 	if (!sandbox_forbid_processes())
 		_exit(WORKER_COMPILE_BAD);
