@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -467,6 +468,36 @@ static void many_calls(void **state)
 	free(s);
 }
 
+/* Loads of shared memory and jumps that go back 126 instructions: searches of the loops end. Behind them: no form. */
+static void many_loops(void **state)
+{
+	const unsigned int count = (1u << 20) - 2;
+	size_t bytes = sizeof(struct sass_sample) + 16ul * count, length;
+	struct sass_sample *s = calloc(1, bytes);
+	uint64_t *code = (uint64_t *)(s + 1);
+	char error[300], *text = NULL;
+	clock_t start = clock();
+
+	(void)state;
+	assert_non_null(s);
+	*s = sass_sample();
+	for (unsigned int n = 0; n < count - 1; n++) {
+		if (n % 100 == 5) { /* LDS R4, [RZ] */
+			code[2 * n] = 0x00000000ff047984;
+			code[2 * n + 1] = 0x800;
+		} else {
+			add_jump(code, n, n > 126 ? n - 126 : 0, 0x947, 0);
+		}
+	}
+	code[2ul * count - 1] = ~0ul;
+	s->sections[SAMPLE_TEXT].sh_offset = sizeof(*s);
+	s->sections[SAMPLE_TEXT].sh_size = s->symbols[SAMPLE_KERNEL].st_size = 16ul * count;
+	vcuda_sass_to_ptx(s, bytes, NULL, &text, &length, error, sizeof(error));
+	assert_true(clock() - start < 15 * CLOCKS_PER_SEC);
+	free(text);
+	free(s);
+}
+
 /* The PTX of some instructions with EXIT behind them, from `from` on. The caller frees it. */
 static char *lifted_from(const uint64_t *code, size_t words, const char *from)
 {
@@ -590,6 +621,7 @@ int main(void)
 		cmocka_unit_test(addresses_of_code),
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
+		cmocka_unit_test(many_loops),
 		cmocka_unit_test(lanes_of_operations),
 		cmocka_unit_test(lanes_of_atomics),
 		cmocka_unit_test(lanes_of_questions),

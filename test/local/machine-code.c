@@ -271,6 +271,20 @@ static void run_reserves(CUmodule module)
 	OK(cuMemFree_v2(p));
 }
 
+/* Loops end by what another warp stores to shared memory. */
+static void run_polls(CUmodule module)
+{
+	unsigned int result, zero = 0;
+	CUdeviceptr p;
+	void *params[] = {&p, &zero};
+
+	OK(cuMemAlloc_v2(&p, 2 * sizeof(result)));
+	OK(cuLaunchKernel(kernel(module, "polls"), 1, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemcpyDtoH_v2(&result, p, sizeof(result)));
+	CHECK(result == 1536);
+	OK(cuMemFree_v2(p));
+}
+
 /* All but 16 threads store beside the allocation: in the kernel, and in a function that it calls. */
 static void run_strays(CUmodule module)
 {
@@ -517,6 +531,7 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[1], "arrivals")) {
 			run_arrivals(module);
 			run_reserves(module);
+			run_polls(module);
 		} else if (!strcmp(argv[1], "strays")) {
 			run_strays(module);
 		} else if (!strcmp(argv[1], "grids")) {

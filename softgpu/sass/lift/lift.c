@@ -56,6 +56,14 @@ bool may_search(struct lift *l)
 	return l->steps < MAX_STEPS || refuse(l, " in a kernel with too many jumps through registers");
 }
 
+bool may_take(struct lift *l, uint64_t steps)
+{
+	if (l->steps + steps > MAX_STEPS / 2)
+		return false;
+	l->steps += steps;
+	return true;
+}
+
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target)
 {
 	return target_of(l, i, target) || refuse(l, " to a place outside the function");

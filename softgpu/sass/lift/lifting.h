@@ -198,6 +198,8 @@ bool is_converged_jump(const struct sass_instr *i); /* BRA.CONV */
 bool lift_at(struct lift *l, uint32_t n);
 /* To be asked before a search through all instructions. False: the code is made to take long. */
 bool may_search(struct lift *l);
+/* To be asked before a search that is not needed. False: searches have taken half of their time. */
+bool may_take(struct lift *l, uint64_t steps);
 bool jump_target(struct lift *l, const struct sass_instr *i, uint32_t *target);
 /* Marks the instructions that a BRX may jump to: those that the cubin names, or all that are in tables. */
 bool mark_targets(struct lift *l, const struct sass_instr *i, bool *marked);
