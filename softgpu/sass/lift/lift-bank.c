@@ -27,6 +27,9 @@ enum {
 	DESCRIPTOR_90 = 0x208
 };
 
+/* The steps that a comparison with an offset counts as: its text is three instructions. */
+#define COMPARISON_STEPS 100
+
 /* The generic address of bank 3. Without variables it is 0, which is below all addresses. */
 static struct value constant_base(struct lift *l)
 {
@@ -366,6 +369,15 @@ static struct value select_address(struct lift *l, struct value index, uint32_t 
 	return compute64(l, "selp.b64", "%s, %s, %s", address_bank(l, at).text, other.text, is.text);
 }
 
+static uint64_t count_numbers(const struct lift *l)
+{
+	uint64_t count = 0, number;
+
+	for (uint32_t at = 0; at < l->cubin->constant4_bytes; at += 8)
+		count += number_at(l, at, &number) && number;
+	return count;
+}
+
 /* The index is usually a constant that the code has loaded just before. Else it is compared with all offsets. */
 static bool load_address(struct lift *l, struct value index, uint32_t offset, unsigned int count)
 {
@@ -379,13 +391,13 @@ static bool load_address(struct lift *l, struct value index, uint32_t offset, un
 		write_64(l, l->i->d, address_bank(l, offset + (reg == SASS_RZ ? 0 : l->constants[reg].number)));
 		return true;
 	}
-	result = compute64(l, "mov.u64", "0");
-	for (uint32_t n = 0; n < l->cubin->bank4_count && !l->failed; n++)
-		result = select_address(l, index, offset, (uint32_t)l->cubin->bank4[n].offset, result);
-	l->steps += l->cubin->constant4_bytes;
+	l->steps += l->cubin->constant4_bytes + COMPARISON_STEPS * (l->cubin->bank4_count + count_numbers(l));
 	if (!may_search(l))
 		return false;
-	for (uint32_t at = 0; at < l->cubin->constant4_bytes; at += 8)
+	result = compute64(l, "mov.u64", "0");
+	for (uint32_t n = 0; n < l->cubin->bank4_count && !l->failed && !l->body.failed; n++)
+		result = select_address(l, index, offset, (uint32_t)l->cubin->bank4[n].offset, result);
+	for (uint32_t at = 0; at < l->cubin->constant4_bytes && !l->failed && !l->body.failed; at += 8)
 		if (number_at(l, at, &number) && number)
 			result = select_address(l, index, offset, at, result);
 	write_64(l, l->i->d, result);
