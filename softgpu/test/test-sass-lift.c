@@ -498,6 +498,41 @@ static void many_loops(void **state)
 	free(s);
 }
 
+/* Loads at an index of bank 4, which has many numbers: each load is compared with all of them. */
+static void many_numbers(void **state)
+{
+	enum { LOADS = 4000, NUMBERS = 1 << 13 };
+	struct {
+		struct sass_sample sample;
+		uint64_t code[2 * LOADS + 4], numbers[NUMBERS];
+	} *s = calloc(1, sizeof(*s));
+	char error[300], *text = NULL;
+	clock_t start = clock();
+	size_t length;
+
+	(void)state;
+	assert_non_null(s);
+	s->sample = sass_sample();
+	for (unsigned int n = 0; n < LOADS; n++) { /* LDC.64 R4, c[0x4][R4] */
+		s->code[2 * n] = 0x0100000004047b82;
+		s->code[2 * n + 1] = 0xa00;
+	}
+	memcpy(s->code + 2 * LOADS, s->sample.text, 32);
+	for (unsigned int n = 0; n < NUMBERS; n++)
+		s->numbers[n] = n + 1;
+	s->sample.sections[SAMPLE_TEXT].sh_offset = offsetof(__typeof__(*s), code);
+	s->sample.sections[SAMPLE_TEXT].sh_size = s->sample.symbols[SAMPLE_KERNEL].st_size = sizeof(s->code);
+	s->sample.sections[SAMPLE_BANK4].sh_offset = offsetof(__typeof__(*s), numbers);
+	s->sample.sections[SAMPLE_BANK4].sh_size = sizeof(s->numbers);
+	s->sample.sections[SAMPLE_BANK4_REL].sh_size = 0;
+	vcuda_sass_to_ptx(s, sizeof(*s), NULL, &text, &length, error, sizeof(error));
+	if (text && !strstr(text, "vcuda_unsupported LDC in a kernel with too many jumps through registers"))
+		fail_msg("%.2000s", text);
+	assert_true(clock() - start < 15 * CLOCKS_PER_SEC);
+	free(text);
+	free(s);
+}
+
 /* The PTX of some instructions with EXIT behind them, from `from` on. The caller frees it. */
 static char *lifted_from(const uint64_t *code, size_t words, const char *from)
 {
@@ -622,6 +657,7 @@ int main(void)
 		cmocka_unit_test(device_runtime),
 		cmocka_unit_test(many_calls),
 		cmocka_unit_test(many_loops),
+		cmocka_unit_test(many_numbers),
 		cmocka_unit_test(lanes_of_operations),
 		cmocka_unit_test(lanes_of_atomics),
 		cmocka_unit_test(lanes_of_questions),
