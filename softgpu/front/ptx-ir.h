@@ -366,6 +366,8 @@ int ptx_special_find(const char *name);
  * %reserved_smem_offset_* names; NULL: the name is another one. Kernels that do not name it have no such memory.
  */
 const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset);
+/* Whether the special register is the same in all launches: %reserved_smem_offset_cap, the bytes of that memory. */
+bool ptx_special_constant(const char *name, uint64_t *value);
 
 /* Sets *error (the first caller wins: an error that is already there stays). Long names in `` are cut to their ends. */
 void ptx_error_set(struct ptx_error *error, unsigned line, const char *format, ...)

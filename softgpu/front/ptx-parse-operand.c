@@ -127,6 +127,10 @@ bool ptx_parse_named(struct ptx_parser *p, struct ptx_operand *o, bool label)
 		char text[32] = "";
 
 		memcpy(text, name.text, name.length < sizeof(text) - 1 ? name.length : sizeof(text) - 1);
+		if (ptx_special_constant(text, &o->imm)) {
+			o->kind = PTX_OP_INT;
+			return true;
+		}
 		o->symbol = ptx_special_reserved(text, &o->imm);
 		o->kind = o->symbol ? PTX_OP_SYMBOL : PTX_OP_SPECIAL;
 		o->reg = o->symbol ? -1 : ptx_special_find(text);

@@ -89,16 +89,18 @@ int ptx_special_find(const char *name)
 	return is_always_zero(name) ? PTX_ALWAYS_0 : -1;
 }
 
+#define RESERVED_BYTES 1024
+
 /* Cooperative groups of several warps have 288 bytes behind %reserved_smem_offset_1. */
 static const struct ptx_symbol reserved_shared = {
-	.name = "%reserved_smem", .kind = PTX_SYM_VARIABLE, .space = PTX_SHARED, .size = 1024, .align = 128};
+	.name = "%reserved_smem", .kind = PTX_SYM_VARIABLE, .space = PTX_SHARED, .size = RESERVED_BYTES, .align = 128};
 
 const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset)
 {
 	static const struct {
 		const char *end;
 		uint64_t offset;
-	} parts[] = {{"begin", 0}, {"0", 0}, {"1", 512}, {"end", 1024}, {"cap", 1024}};
+	} parts[] = {{"begin", 0}, {"0", 0}, {"1", 512}, {"end", RESERVED_BYTES}};
 	static const char start[] = "%reserved_smem_offset_";
 
 	if (strncmp(name, start, sizeof(start) - 1) != 0)
@@ -109,4 +111,12 @@ const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset
 			return &reserved_shared;
 		}
 	return NULL;
+}
+
+bool ptx_special_constant(const char *name, uint64_t *value)
+{
+	if (strcmp(name, "%reserved_smem_offset_cap") != 0)
+		return false;
+	*value = RESERVED_BYTES;
+	return true;
 }
