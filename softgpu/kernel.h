@@ -53,6 +53,7 @@ struct ptx_kernel_info {
 	const struct ptx_param *params;	/* param_count entries */
 	size_t param_bytes;		/* size of the parameter buffer */
 	size_t static_shared;		/* bytes */
+	size_t reserved_shared;		/* those of them that a GPU reserves beside the block's limit */
 	size_t local_bytes;		/* bytes per thread */
 	unsigned max_threads;		/* .maxntid product, or 0 */
 	unsigned registers;		/* an honest estimate for cuFuncGetAttribute; at least 1 */

@@ -15,7 +15,7 @@
 
 /* Facts about one body, in order of the texts. static_shared is 0 for functions that are no kernels. */
 struct fact {
-	uint64_t bytes, local_bytes, static_shared;
+	uint64_t bytes, local_bytes, static_shared, reserved_shared;
 	uint32_t lines;
 	uint8_t registers, dynamic_shared;
 	uint8_t taken, recursive;
@@ -56,6 +56,7 @@ struct ptx_facts *ptx_facts_make(const struct ptx_module *m)
 			facts->list[m->functions[f]->function->number].taken = m->functions[f]->taken;
 	for (uint32_t k = 0; k < m->kernel_count; k++) {
 		facts->list[m->kernels[k].function->number].static_shared = m->kernels[k].info.static_shared;
+		facts->list[m->kernels[k].function->number].reserved_shared = m->kernels[k].info.reserved_shared;
 		facts->list[m->kernels[k].function->number].content = m->kernels[k].content;
 	}
 	return facts;
@@ -69,8 +70,9 @@ static bool plausible(const struct ptx_facts *facts, size_t size)
 	for (uint64_t n = 0; n < facts->count; n++) {
 		const struct fact *f = &facts->list[n];
 
-		if (f->local_bytes > MOST_BYTES || f->static_shared > MOST_BYTES || !f->registers ||
-		    f->registers > MOST_REGISTERS || (f->dynamic_shared | f->taken | f->recursive) > 1)
+		if (f->local_bytes > MOST_BYTES || f->static_shared > MOST_BYTES ||
+		    f->reserved_shared > f->static_shared || !f->registers || f->registers > MOST_REGISTERS ||
+		    (f->dynamic_shared | f->taken | f->recursive) > 1)
 			return false;
 	}
 	return true;
@@ -169,6 +171,7 @@ bool ptx_facts_apply(const struct ptx_facts *facts, struct ptx_module *m)
 
 		m->kernels[k].content = f->content;
 		info->static_shared = f->static_shared;
+		info->reserved_shared = f->reserved_shared;
 		info->local_bytes = f->local_bytes;
 		info->registers = f->registers < bound ? f->registers : bound;
 		info->is_bounded = m->kernels[k].function->maxntid || m->kernels[k].function->maxnreg;

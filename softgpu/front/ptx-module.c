@@ -75,6 +75,7 @@ static enum ptx_status whole(const struct ptx_text *texts, size_t count, const s
 
 		status = ptx_shared_place(m, &m->kernels[k], &bytes, error);
 		m->kernels[k].info.static_shared = bytes;
+		m->kernels[k].info.reserved_shared = ptx_shared_reserved(&m->kernels[k]);
 	}
 	*facts = status == PTX_OK && ptx_content_find(m, texts) ? ptx_facts_make(m) : NULL;
 	if (!*facts) {

@@ -4,6 +4,7 @@
  * name, as with a GPU's own compiler: a module can have many kernels whose variables together fit in no block.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "front/ptx-shared.h"
 #include "front/ptx-source.h"
@@ -33,6 +34,21 @@ uint64_t ptx_shared_offset(const struct ptx_kernel *kernel, const struct ptx_sym
 
 	/* beyond all of a block's memory: an access there faults */
 	return place ? place->offset : kernel->info.static_shared;
+}
+
+/* Machine code has a variable of its own for the reserved memory: sass/lift/lift.c. */
+uint64_t ptx_shared_reserved(const struct ptx_kernel *kernel)
+{
+	uint64_t bytes = 0, offset;
+	const struct ptx_symbol *reserved = ptx_special_reserved("%reserved_smem_offset_begin", &offset);
+
+	for (uint32_t n = 0; n < kernel->shared_count; n++) {
+		const struct ptx_symbol *symbol = kernel->shared[n].symbol;
+
+		if (symbol == reserved || (!strcmp(symbol->name, "$vcuda_reserved") && symbol->size == reserved->size))
+			bytes += symbol->size;
+	}
+	return bytes;
 }
 
 static void add_function(struct walk *w, const struct ptx_symbol *symbol)

@@ -15,6 +15,9 @@
 enum ptx_status ptx_shared_place(struct ptx_module *module, struct ptx_kernel *kernel, uint64_t *bytes,
 				 struct ptx_error *error);
 
+/* The bytes of the kernel's shared memory that a GPU reserves, once the variables have their places. */
+uint64_t ptx_shared_reserved(const struct ptx_kernel *kernel);
+
 /* The offset of a variable in the shared memory of this kernel's blocks. */
 uint64_t ptx_shared_offset(const struct ptx_kernel *kernel, const struct ptx_symbol *symbol);
 

@@ -41,12 +41,18 @@ static CUresult module_state(const struct CUmod_st *m)
 	return softgpu_registry_has(m, SOFTGPU_MODULE) ? softgpu_context_state(m->context) : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Static shared memory that counts: not what a GPU reserves beside the block's limit. */
+static size_t static_shared(const struct CUfunc_st *f)
+{
+	return f->info->static_shared - f->info->reserved_shared;
+}
+
 /* The function is complete but for its handle. */
 static void set_limits(struct CUfunc_st *f)
 {
-	f->max_dynamic = f->info->static_shared < SOFTGPU_SHARED_PER_BLOCK
-				 ? SOFTGPU_SHARED_PER_BLOCK - (int)f->info->static_shared
-				 : 0;
+	int bytes = (int)static_shared(f);
+
+	f->max_dynamic = bytes < SOFTGPU_SHARED_PER_BLOCK ? SOFTGPU_SHARED_PER_BLOCK - bytes : 0;
 	f->registers = count_registers(f->module, f->info);
 	f->carveout = -1;
 }
@@ -157,7 +163,7 @@ static CUresult get(const struct CUfunc_st *f, CUfunction_attribute attribute, i
 		*value = (int)max_threads(f);
 		break;
 	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-		*value = (int)info->static_shared;
+		*value = (int)static_shared(f);
 		break;
 	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
 		*value = (int)softgpu_module_constants(f->module);
@@ -209,7 +215,7 @@ CUresult softgpu_function_set(struct CUfunc_st *f, CUfunction_attribute attribut
 {
 	switch (attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		if (value < 0 || (size_t)value + f->info->static_shared > softgpu_device()->most_shared)
+		if (value < 0 || (size_t)value + static_shared(f) > softgpu_device()->most_shared)
 			return CUDA_ERROR_INVALID_VALUE;
 		f->max_dynamic = value;
 		return CUDA_SUCCESS;
@@ -318,7 +324,7 @@ static size_t blocks_by_registers(const struct CUfunc_st *f, size_t warps)
 size_t softgpu_function_blocks_per_sm(const struct CUfunc_st *f, unsigned int threads, size_t dynamic)
 {
 	const struct softgpu_device *d = softgpu_device();
-	size_t warps = (threads + SOFTGPU_WARP - 1) / SOFTGPU_WARP, shared = f->info->static_shared + dynamic;
+	size_t warps = (threads + SOFTGPU_WARP - 1) / SOFTGPU_WARP, shared = static_shared(f) + dynamic;
 	size_t taken = round_up(shared + d->reserved_shared, d->shared_unit);
 	size_t blocks = least(d->sm_blocks, d->sm_threads / (warps * SOFTGPU_WARP));
 
@@ -357,7 +363,7 @@ CUresult softgpu_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0 ||
 	    softgpu_function_blocks_per_sm(f, (unsigned int)blockSize, 0) < (size_t)numBlocks)
 		return softgpu_leave(CUDA_ERROR_INVALID_VALUE);
-	taken = f->info->static_shared;
+	taken = static_shared(f);
 	each = softgpu_device()->sm_shared / (size_t)numBlocks / softgpu_device()->shared_unit *
 	       softgpu_device()->shared_unit;
 	each = least(each - softgpu_device()->reserved_shared, softgpu_device()->most_shared);

@@ -256,18 +256,30 @@ static void run_arrivals(CUmodule module)
 	OK(cuMemFree_v2(p));
 }
 
-/* Static, launched and reserved shared memory do not overlap. */
+/* Static, launched and reserved shared memory do not overlap. The latter does not count in the limits of a block. */
 static void run_reserves(CUmodule module)
 {
+	CUfunction f = kernel(module, "reserves");
 	unsigned int results[THREADS];
+	int launched[] = {sizeof(results), 0, 0}, most, fixed;
 	CUdeviceptr p;
 	void *params[] = {&p};
 
+	OK(cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+	OK(cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
+	CHECK(fixed >= 260 && fixed < 260 + 128);
+	launched[1] = 48 * 1024 - fixed;
+	launched[2] = most - fixed;
 	OK(cuMemAlloc_v2(&p, sizeof(results)));
-	OK(cuLaunchKernel(kernel(module, "reserves"), 1, 1, 1, THREADS, 1, 1, sizeof(results), NULL, params, NULL));
-	OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
-	for (unsigned int i = 0; i < THREADS; i++)
-		CHECK(results[i] == 3 * (i ^ 33) + 5001000);
+	for (unsigned int n = 0; n < 3; n++) {
+		if (n == 2)
+			OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launched[n]));
+		OK(cuMemsetD8_v2(p, 0, sizeof(results)));
+		OK(cuLaunchKernel(f, 1, 1, 1, THREADS, 1, 1, (unsigned int)launched[n], NULL, params, NULL));
+		OK(cuMemcpyDtoH_v2(results, p, sizeof(results)));
+		for (unsigned int i = 0; i < THREADS; i++)
+			CHECK(results[i] == 3 * (i ^ 33) + 5001000);
+	}
 	OK(cuMemFree_v2(p));
 }
 
