@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "common/sass-callee.h"
 #include "softgpu/sass/sass.h"
 #include "softgpu/test/sass-sample.h"
 
@@ -622,6 +623,27 @@ static void lanes_of_questions(void **state)
 		  REDUX_OR(3), BRA_DIV);
 }
 
+/* MOV R4, c[0x0][0x120], the address of the reserved shared memory, which is the kernel's: not in a function's code. */
+static void reserved_memory_of_functions(void **state)
+{
+	struct sass_sample s = sass_sample();
+	char name[64], error[300], *text = NULL;
+	size_t length;
+
+	(void)state;
+	s.text[2] = s.text[0];
+	s.text[3] = s.text[1];
+	s.text[0] = 0x0000480000047a02;
+	s.text[1] = 0xf00;
+	text = text_of(&s, sizeof(s));
+	assert_non_null(strstr(text, "$vcuda_reserved["));
+	free(text);
+	s.symbols[SAMPLE_KERNEL].st_other = 0;
+	assert_true(vcuda_sass_callee(vcuda_sass_address(SAMPLE_TEXT, 0), name, sizeof(name)));
+	assert_int_not_equal(vcuda_sass_to_ptx(&s, sizeof(s), name, &text, &length, error, sizeof(error)), 0);
+	assert_non_null(strstr(error, "MOV of reserved shared memory in a function that is called by its address at 0"));
+}
+
 /* ATOMS.ADD of R31, without and with a result: only the latter may wait for other threads. */
 static void atomics_without_result(void **state)
 {
@@ -662,6 +684,7 @@ int main(void)
 		cmocka_unit_test(lanes_of_atomics),
 		cmocka_unit_test(lanes_of_questions),
 		cmocka_unit_test(atomics_without_result),
+		cmocka_unit_test(reserved_memory_of_functions),
 		cmocka_unit_test(products),
 	};
 

@@ -94,6 +94,10 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 		return compute32(l, "mov.u32", "%s", offset == environment + 4 ? "%envreg1" : "%envreg2");
 	if (offset == descriptor || offset == descriptor + 4 || offset == RESERVED_SHARED)
 		return value_of("0");
+	if ((offset == reserved_end || offset == reserved_end + 4) && is_callee(l)) {
+		refuse(l, " of reserved shared memory in a function that is called by its address");
+		return value_of("0");
+	}
 	if (offset == reserved_end || offset == reserved_end + 4) {
 		l->uses_shared = l->uses_reserved = true;
 		return offset == reserved_end ? compute32(l, "add.u32", "%%reserved, %u", SASS_RESERVED_BYTES / 2)
