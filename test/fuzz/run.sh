@@ -16,9 +16,9 @@ if [ -z "$found" ]; then
 	made=$found
 fi
 mkdir -p "$found"
-[ -d "$corpus" ] || corpus=
-dictionary=
-[ ! -f "$here/$name.dict" ] || dictionary=-dict=$here/$name.dict
+set -- "$found"
+[ ! -d "$corpus" ] || set -- "$@" "$corpus"
+[ ! -f "$here/$name.dict" ] || set -- -dict="$here/$name.dict" "$@"
 seconds=${FUZZ_SECONDS:-10}
 case $name in
 worker | ptx) seconds=$((seconds * 2)) ;;
@@ -30,6 +30,5 @@ worker | channel | ptx | cache | share) leaks=0 ;;
 esac
 export ASAN_OPTIONS=detect_leaks=$leaks UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 # A busy machine may take long. A kernel that ends with SIGSEGV is the software GPU's to notice.
-# shellcheck disable=SC2086
 "$fuzzer" -detect_leaks=$leaks -max_total_time="$seconds" -timeout=600 -error_exitcode=1 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
-	-handle_segv=0 -handle_bus=0 -artifact_prefix="$name-" $dictionary "$found" $corpus
+	-handle_segv=0 -handle_bus=0 -artifact_prefix="$name-" "$@"

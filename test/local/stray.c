@@ -3,11 +3,10 @@
  * A kernel of 64 threads whose thread I stores I to word I of an allocation of 16, 256 or more words, and reads it
  * back. stray WORDS [SHARED]: prints the driver's error, and what is in the allocation.
  */
-#include <cuda.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "protocol/cuda-functions.h"
 #include "test/check.h"
 
 static const char ptx[] =
@@ -36,11 +35,11 @@ int main(int argc, char **argv)
 	OK(cuCtxSetCurrent(context));
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&f, module, "fill"));
-	OK(cuMemAlloc(&memory, words * sizeof(*values)));
+	OK(cuMemAlloc_v2(&memory, words * sizeof(*values)));
 	OK(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
 	result = cuCtxSynchronize();
 	if (result == CUDA_SUCCESS) {
-		OK(cuMemcpyDtoH(values, memory, words * sizeof(*values)));
+		OK(cuMemcpyDtoH_v2(values, memory, words * sizeof(*values)));
 		for (unsigned n = 0; n < words && n < 64; n++)
 			if (values[n] != n)
 				result = CUDA_ERROR_UNKNOWN;
