@@ -14,6 +14,7 @@ The rules:
 * A folder of a line with "!" reaches none of the headers named there, neither directly nor through other headers.
 * No files include each other in a cycle. A header and the .c file of the same name may.
 * A folder has at most 40 .c and .h files. Generated files, and folders of tests, do not count.
+* Only folders that are built where the CUDA toolkit is installed include its headers.
 * No compilation finds a generated header by its absolute path. ninja knows the header by its path from the build
   directory, and would compile again one run late.
 
@@ -31,6 +32,8 @@ import sys
 
 MOST_FILES = 40
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+TOOLKIT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<((?:cu|nv)[^>/\n]*\.h)>', re.M)
+WITH_TOOLKIT = ("examples", "test/libraries")
 BRACES = re.compile(r"^(.*)\{(.*)\}(.*)$")
 # The kernel's build compiles the driver, so ninja has no dependency files of it. It is built in a folder that also has protocol/control.h.
 DRIVER, DRIVER_PATH = "guest/driver", "protocol"
@@ -128,6 +131,7 @@ class Sources:
     def __init__(self, root, builds):
         self.root = root
         self.late = set()  # generated headers that a compilation found by an absolute path
+        self.toolkit = []  # (path, line, header): headers of the CUDA toolkit
         self.names = {}  # {path: {(line, name in the include line): set of the files that compilations read for it}}
         for build in builds:
             for unit in self.units(build):
@@ -179,6 +183,7 @@ class Sources:
         if not place.exists():  # a file that is gone since that compilation
             return {}
         text = place.read_text(encoding="utf-8")
+        self.toolkit += [(path, text.count("\n", 0, m.start(1)) + 1, m[1]) for m in TOOLKIT.finditer(text)]
         return {(text.count("\n", 0, m.start(1)) + 1, m[1]): set() for m in INCLUDE.finditer(text)}
 
     def reached(self, path):
@@ -259,6 +264,13 @@ def late_headers(sources):
                         "name the build directory by -I. in the compiler's arguments")
 
 
+def toolkit_headers(sources):
+    for path, line, header in sorted(sources.toolkit):
+        if folder_of(path) not in WITH_TOOLKIT:
+            yield Violation(f"{path} includes {header}", f"{path}:{line}", f"includes {header} of the CUDA toolkit, which most machines lack",
+                            "include protocol/cuda-functions.h or protocol/cuda-abi.h")
+
+
 def large_folders(table, root):
     for folder in sorted(table.below):
         count = len(files_in(root, folder))
@@ -298,7 +310,7 @@ def main(argv):
     table = Table(root / TABLE)
     sources = Sources(root, [build.resolve() for build in arguments.builds])
     found = {v.name: v for v in [*table.violations(root), *unknown_folders(table, sources), *upward_includes(table, sources),
-                                 *reached_headers(table, sources), *cycles(sources), *late_headers(sources), *large_folders(table, root)]}
+                                 *reached_headers(table, sources), *cycles(sources), *late_headers(sources), *toolkit_headers(sources), *large_folders(table, root)]}
     known = known_violations(root / KNOWN)
     stale = list(stale_entries(known, found, sources))
     errors = [f"{v.place}: {v.text}: {v.mend}" for v in found.values() if v.name not in known]

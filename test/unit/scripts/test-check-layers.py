@@ -59,6 +59,8 @@ CASES = [
     ("a header for another folder alone", {"memory/memory.c": '#include "stream/test/tool.h"\n'}, [],
      [["memory/memory.c:1: includes stream/test/tool.h"]]),
     ("a folder that is not in the table", {"extra/new.c": ""}, [], [["extra/new.c: the folder extra is not in scripts/layers.txt: add"]]),
+    ("a header of the CUDA toolkit", {"build/cuda.h": "", "core/object.c": '#include "core/object.h"\n#include <cuda.h>\n'}, [],
+     [["core/object.c:2: includes cuda.h of the CUDA toolkit", "include protocol/cuda-functions.h"]]),
     ("a cycle of headers",
      {"core/object.h": GUARDED.format("A", '#include "core/part.h"\n'), "core/part.h": GUARDED.format("B", '#include "object.h"\n')}, [],
      [["core/object.h:3: includes itself: core/object.h -> core/part.h -> core/object.h", "move what both files need"]]),
