@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/reserved-shared.h"
 #include "front/ptx-shared.h"
 #include "front/ptx-source.h"
 
@@ -45,7 +46,7 @@ uint64_t ptx_shared_reserved(const struct ptx_kernel *kernel)
 	for (uint32_t n = 0; n < kernel->shared_count; n++) {
 		const struct ptx_symbol *symbol = kernel->shared[n].symbol;
 
-		if (symbol == reserved || (!strcmp(symbol->name, "$vcuda_reserved") && symbol->size == reserved->size))
+		if (symbol == reserved || (!strcmp(symbol->name, VCUDA_RESERVED_VARIABLE) && symbol->size == reserved->size))
 			bytes += symbol->size;
 	}
 	return bytes;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/reserved-shared.h"
 #include "front/ptx-ir.h"
 
 static const char *const specials[PTX_SPECIAL_COUNT] = {
@@ -89,18 +90,16 @@ int ptx_special_find(const char *name)
 	return is_always_zero(name) ? PTX_ALWAYS_0 : -1;
 }
 
-#define RESERVED_BYTES 1024
-
 /* Cooperative groups of several warps have 288 bytes behind %reserved_smem_offset_1. */
 static const struct ptx_symbol reserved_shared = {
-	.name = "%reserved_smem", .kind = PTX_SYM_VARIABLE, .space = PTX_SHARED, .size = RESERVED_BYTES, .align = 128};
+	.name = "%reserved_smem", .kind = PTX_SYM_VARIABLE, .space = PTX_SHARED, .size = VCUDA_RESERVED_BYTES, .align = 128};
 
 const struct ptx_symbol *ptx_special_reserved(const char *name, uint64_t *offset)
 {
 	static const struct {
 		const char *end;
 		uint64_t offset;
-	} parts[] = {{"begin", 0}, {"0", 0}, {"1", 512}, {"end", RESERVED_BYTES}};
+	} parts[] = {{"begin", 0}, {"0", 0}, {"1", VCUDA_RESERVED_OFFSET_1}, {"end", VCUDA_RESERVED_BYTES}};
 	static const char start[] = "%reserved_smem_offset_";
 
 	if (strncmp(name, start, sizeof(start) - 1) != 0)
@@ -117,6 +116,6 @@ bool ptx_special_constant(const char *name, uint64_t *value)
 {
 	if (strcmp(name, "%reserved_smem_offset_cap") != 0)
 		return false;
-	*value = RESERVED_BYTES;
+	*value = VCUDA_RESERVED_BYTES;
 	return true;
 }

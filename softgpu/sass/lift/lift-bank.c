@@ -100,7 +100,7 @@ static struct value launch_word(struct lift *l, uint32_t offset)
 	}
 	if (offset == reserved_end || offset == reserved_end + 4) {
 		l->uses_shared = l->uses_reserved = true;
-		return offset == reserved_end ? compute32(l, "add.u32", "%%reserved, %u", SASS_RESERVED_BYTES / 2)
+		return offset == reserved_end ? compute32(l, "add.u32", "%%reserved, %u", VCUDA_RESERVED_BYTES - VCUDA_RESERVED_OFFSET_1)
 					      : value_of("%%reserved");
 	}
 	if (offset >= STACK_TOP) {

@@ -291,11 +291,11 @@ static uint32_t shared_bytes(const struct lift *l)
 static void declare_reserved(const struct lift *l, struct sass_text *out)
 {
 	sass_text_add(out,
-		      "\t.shared .align 16 .b8 $vcuda_reserved[%u];\n\t.reg .b32 %%reserved;\n"
-		      "\tmov.u32 %%reserved, $vcuda_reserved;\n\tmov.u32 %%reserved, %%total_smem_size;\n"
+		      "\t.shared .align 16 .b8 " VCUDA_RESERVED_VARIABLE "[%u];\n\t.reg .b32 %%reserved;\n"
+		      "\tmov.u32 %%reserved, " VCUDA_RESERVED_VARIABLE ";\n\tmov.u32 %%reserved, %%total_smem_size;\n"
 		      "\tand.b32 %%reserved, %%reserved, -16;\n\tsub.u32 %%reserved, %%reserved, %%shared;\n"
 		      "\tsub.u32 %%reserved, %%reserved, %u;\n",
-		      SASS_RESERVED_BYTES, SASS_RESERVED_BYTES / 2);
+		      VCUDA_RESERVED_BYTES, VCUDA_RESERVED_BYTES - VCUDA_RESERVED_OFFSET_1);
 }
 
 static void declare_windows(const struct lift *l, struct sass_text *out)

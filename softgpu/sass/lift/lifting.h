@@ -3,13 +3,11 @@
 #ifndef VCUDA_SASS_LIFTING_H
 #define VCUDA_SASS_LIFTING_H
 
+#include "common/reserved-shared.h"
 #include "sass/cubin/cubin.h"
 #include "sass/lift/decode.h"
 #include "sass/lift/web.h"
 #include "sass/cubin/text.h"
-
-/* Bytes of shared memory that the lifted code reserves. %reserved_smem_offset_1 is in the middle. */
-#define SASS_RESERVED_BYTES 1024u
 
 /* How deep calls may be that are lifted in their places. */
 #define SASS_CALL_DEPTH 16
