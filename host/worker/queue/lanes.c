@@ -128,7 +128,6 @@ static struct lane *make_lane(uint64_t context, bool yields)
 	return NULL;
 }
 
-/* Whether the context is there. */
 static bool is_context(struct worker_session *s, uint64_t id)
 {
 	bool is = worker_handle_get(s->handles, id, WORKER_ACCEPT(VCUDA_KIND_CONTEXT));
