@@ -42,15 +42,18 @@
 #define SPIN_NS 50000
 #define GPU_SPIN_NS 500000
 
-/* At most one synchronous call for each reply slot, one owner, one follower that waits. */
-#define MAX_THREADS (VCUDA_SLOTS + 2)
+/* At most one synchronous call for each reply slot, one owner, one follower that waits, one spare thread. */
+#define MAX_THREADS (VCUDA_SLOTS + 3)
 
 #define ARENA_BYTES (256u * 1024)
+
+enum { NO_THREAD, SPARE, PASSED };
 
 static struct {
 	struct worker_session *session;
 	struct vcuda_consumer consumer;	/* the owner's */
 	_Atomic bool owned;
+	_Atomic int spare;		/* NO_THREAD, SPARE or PASSED */
 	_Atomic unsigned int idle;	/* threads that wait at the doorbell */
 	_Atomic unsigned int threads;
 	_Atomic uint64_t context_calls;	/* calls that may have made or ended contexts */
@@ -394,6 +397,39 @@ static bool disown_idle(void)
 	return own();
 }
 
+/*
+ * A thread that has lost the dispatcher to another one is spare for a moment, and polls: where several threads of a
+ * program wait for their streams, the next owner gives the dispatcher up soon, and to wake a follower takes long. True:
+ * this thread owns the dispatcher.
+ */
+static bool be_spare(void)
+{
+	uint64_t since = vcuda_now_ns(), waited = 0;
+	int none = NO_THREAD, spare = SPARE;
+
+	if (!atomic_compare_exchange_strong(&dispatcher.spare, &none, SPARE))
+		return false;
+	for (; waited < GPU_SPIN_NS && atomic_load(&dispatcher.spare) == SPARE; waited = vcuda_now_ns() - since) {
+		if (waited < SPIN_NS)
+			for (int i = 0; i < 16 && atomic_load(&dispatcher.spare) == SPARE; i++)
+				__builtin_ia32_pause();
+		else
+			sched_yield();
+	}
+	if (atomic_compare_exchange_strong(&dispatcher.spare, &spare, NO_THREAD))
+		return false;
+	atomic_store(&dispatcher.spare, NO_THREAD);
+	return true;
+}
+
+/* Makes the spare thread the owner. False: there is none. */
+static bool pass_on(void)
+{
+	int spare = SPARE;
+
+	return atomic_compare_exchange_strong(&dispatcher.spare, &spare, PASSED);
+}
+
 /* Gives the dispatcher up to a follower that has commands to run. */
 static void hand_over(struct worker_session *s)
 {
@@ -432,8 +468,8 @@ static bool run_sync_disowned(struct worker_session *s, struct runner *r, const 
 
 	if (atomic_load(&dispatcher.idle) == 0)
 		add_thread();
-	/* From here on a publisher rings; what it published before that must not wait. */
-	if (!vcuda_consumer_prepare_sleep(&dispatcher.consumer) || disown_idle())
+	/* Without a spare thread a publisher rings from here on; what it published before that must not wait. */
+	if (!pass_on() && (!vcuda_consumer_prepare_sleep(&dispatcher.consumer) || disown_idle()))
 		hand_over(s);
 	worker_lanes_reach(mark);
 	result = run_sync(s, r, &bytes);
@@ -487,8 +523,11 @@ static bool run_taken(struct worker_session *s, struct runner *r)
 	return true;
 }
 
-/* Owns the dispatcher until the ring has been empty for a while or another thread took over. */
-static void lead(struct worker_session *s, struct runner *r)
+/*
+ * Owns the dispatcher until the ring has been empty for a while or another thread took over. Returns true in the latter
+ * case.
+ */
+static bool lead(struct worker_session *s, struct runner *r)
 {
 	uint64_t idle_since = 0;
 
@@ -507,7 +546,7 @@ static void lead(struct worker_session *s, struct runner *r)
 			if (vcuda_consumer_made_room(&dispatcher.consumer))
 				worker_dispatcher_wake_guest(s);
 			if (!run_taken(s, r))
-				return;
+				return true;
 		} else if (copies) {
 			worker_stage_queue_look(s);
 			idle_since = vcuda_now_ns();
@@ -519,7 +558,7 @@ static void lead(struct worker_session *s, struct runner *r)
 			sched_yield();
 		} else if (vcuda_consumer_prepare_sleep(&dispatcher.consumer)) {
 			if (!disown_idle())
-				return;
+				return false;
 			vcuda_consumer_awake(&dispatcher.consumer);
 			idle_since = 0;
 		}
@@ -546,7 +585,8 @@ static void *follower(void *unused)
 			continue;
 		atomic_fetch_sub(&dispatcher.idle, 1);
 		vcuda_consumer_awake(&dispatcher.consumer);
-		lead(s, r);
+		while (lead(s, r) && with_gpu(s) && be_spare())
+			;
 		atomic_fetch_add(&dispatcher.idle, 1);
 	}
 	free(r);
