@@ -200,9 +200,10 @@ static CUresult copy_params(const struct ptx_kernel_info *info, void **params, v
 	if (!extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = read_extra(extra, &buffer, &bytes);
-	if (result != CUDA_SUCCESS || bytes < needed)
+	if (result != CUDA_SUCCESS || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(to, buffer, needed);
+	/* The rest is 0. */
+	memcpy(to, buffer, bytes < needed ? bytes : needed);
 	return CUDA_SUCCESS;
 }
 

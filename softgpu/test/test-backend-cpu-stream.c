@@ -52,7 +52,7 @@ static void test_launch(void **state)
 	assert_int_equal(cuda->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuda->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, NULL, params, extra),
 			 CUDA_ERROR_INVALID_VALUE);
-	bytes = 12;
+	bytes = 0;
 	assert_int_equal(cuda->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch((CUfunction)(uintptr_t)&make_context, 1, 32, NULL, params), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(launch(add, 1, 32, (CUstream)0x2, params), CUDA_ERROR_INVALID_HANDLE);

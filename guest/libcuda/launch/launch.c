@@ -64,7 +64,7 @@ static bool is_too_large(const struct libcuda_launch *l, const struct libcuda_fu
 /*
  * `extra` is a list of keys and values: the application has packed the parameters itself. *bytes: how many bytes of
  * them it gives. As natively, fewer than all will do: NCCL's kernels have one parameter of 4096, of which NCCL gives
- * those that the kernel reads.
+ * those that the kernel reads, and to copy all from thread to thread takes microseconds.
  */
 static CUresult find_packed(void **extra, const vcuda_function_info *info, const uint8_t **params, size_t *bytes)
 {
@@ -108,17 +108,18 @@ static bool launches_block(void)
 	return known == 2;
 }
 
-static CUresult call(const struct call_options *how, const struct libcuda_launch *l,
-		     const struct libcuda_function_entry *e, CUstream stream, const uint8_t *params)
+/* `bytes` may be fewer than all parameters have. */
+static CUresult call(const struct call_options *how, const struct libcuda_launch *l, CUstream stream,
+		     const uint8_t *params, uint32_t bytes)
 {
 	if (!l->cluster[0])
 		return vcuda_call_vcudaLaunchKernel_with(how, l->function, l->grid[0], l->grid[1], l->grid[2],
 							 l->block[0], l->block[1], l->block[2], l->shared, stream,
-							 l->cooperative, e->info.param_bytes, params);
+							 l->cooperative, bytes, params);
 	return vcuda_call_vcudaLaunchClusters_with(how, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
 						   l->block[1], l->block[2], l->cluster[0], l->cluster[1],
-						   l->cluster[2], l->shared, stream, l->cooperative,
-						   e->info.param_bytes, params);
+						   l->cluster[2], l->shared, stream, l->cooperative, bytes,
+						   params);
 }
 
 /* Whether the device takes such a cluster is known after the first launch with it. */
@@ -135,14 +136,14 @@ static void note_launched(const struct libcuda_launch *l, struct libcuda_functio
 }
 
 static CUresult submit(const struct call_options *how, const struct libcuda_launch *l, struct libcuda_function_entry *e,
-		       CUstream stream, const uint8_t *params)
+		       CUstream stream, const uint8_t *params, size_t bytes)
 {
 	struct call_options options = *how;
 	bool first = !atomic_load_explicit(&e->launched, memory_order_relaxed) || is_new_cluster(l, e);
 	CUresult result;
 
 	options.wait = first || is_too_large(l, e);
-	result = call(&options, l, e, stream, params);
+	result = call(&options, l, stream, params, (uint32_t)bytes);
 	if (first && result == CUDA_SUCCESS)
 		note_launched(l, e);
 	return result == CUDA_SUCCESS && launches_block() ? libcuda_stream_wait(how, stream) : result;
@@ -161,7 +162,7 @@ static CUresult submit_params(const struct call_options *how, const struct libcu
 	}
 	result = pack(&e->info, params, buffer);
 	if (result == CUDA_SUCCESS)
-		result = submit(how, l, e, stream, buffer);
+		result = submit(how, l, e, stream, buffer, e->info.param_bytes);
 	if (buffer != small)
 		free(buffer);
 	return result;
@@ -193,7 +194,7 @@ CUresult libcuda_launch_issue(const struct call_options *how, const struct libcu
 	struct libcuda_function_entry *e;
 	CUresult result = libcuda_function_lookup_here(libcuda_request_context(how), l->function, &e);
 
-	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed) : result;
+	return result == CUDA_SUCCESS ? submit(how, l, e, resolved, packed, e->info.param_bytes) : result;
 }
 
 CUresult libcuda_launch_pack(struct libcuda_context *context, const struct libcuda_launch *l, void **params,
@@ -267,8 +268,14 @@ CUresult libcuda_launch_check(struct libcuda_context *context, const struct libc
 	return result == CUDA_SUCCESS ? check(l, *e, (*e)->context->device) : result;
 }
 
+/* The driver takes a cooperative launch's parameters one by one only, unless it has clusters. */
+static bool worker_takes_part(const struct libcuda_launch *l)
+{
+	return (!l->cooperative || l->cluster[0]) && client_session.transport->host_minor >= 2;
+}
+
 /* The application gives the first `bytes` of the parameters. */
-static __attribute__((noinline)) CUresult submit_part(const struct call_options *how, const struct libcuda_launch *l,
+static __attribute__((noinline)) CUresult submit_whole(const struct call_options *how, const struct libcuda_launch *l,
 						      struct libcuda_function_entry *e, CUstream resolved,
 						      const uint8_t *packed, size_t bytes)
 {
@@ -276,7 +283,7 @@ static __attribute__((noinline)) CUresult submit_part(const struct call_options 
 
 	memcpy(whole, packed, bytes);
 	memset(whole + bytes, 0, e->info.param_bytes - bytes);
-	return submit(how, l, e, resolved, whole);
+	return submit(how, l, e, resolved, whole, e->info.param_bytes);
 }
 
 CUresult libcuda_launch_params(const struct call_options *how, const struct libcuda_launch *l,
@@ -289,7 +296,7 @@ CUresult libcuda_launch_params(const struct call_options *how, const struct libc
 	if (e->info.param_bytes > MAX_PARAMS || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!extra && !e->info.param_count)
-		return submit(how, l, e, resolved, NULL);
+		return submit(how, l, e, resolved, NULL, 0);
 	if (params)
 		return submit_params(how, l, e, resolved, params);
 	if (!extra)
@@ -297,9 +304,9 @@ CUresult libcuda_launch_params(const struct call_options *how, const struct libc
 	result = find_packed(extra, &e->info, &packed, &bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (bytes < e->info.param_bytes)
-		return submit_part(how, l, e, resolved, packed, bytes);
-	return submit(how, l, e, resolved, packed);
+	if (bytes < e->info.param_bytes && !worker_takes_part(l))
+		return submit_whole(how, l, e, resolved, packed, bytes);
+	return submit(how, l, e, resolved, packed, bytes);
 }
 
 CUresult libcuda_launch_set_cluster(struct libcuda_launch *l, CUdevice dev, unsigned int x, unsigned int y,

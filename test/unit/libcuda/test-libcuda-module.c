@@ -331,7 +331,7 @@ static void launches(void **state)
 	bytes = 9;
 	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-	assert_int_equal(fake.last_param_bytes, 12);
+	assert_int_equal(fake.last_param_bytes, 9);
 	assert_int_equal(fake.last_param_sum, 27);
 	/* More threads than the function may have: the driver knows whether the program said so or there is no room. */
 	fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
