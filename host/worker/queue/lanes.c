@@ -39,6 +39,7 @@ struct lane {
 	uint64_t context;
 	void *opened;
 	bool yields;
+	uint32_t seen; /* the owner's: what `done` was */
 	_Alignas(64) _Atomic uint32_t given;
 	_Atomic bool sleeps;
 	_Alignas(64) _Atomic uint32_t done;
@@ -231,8 +232,6 @@ static const struct places *places_of(const struct vcuda_command *c)
 static uint64_t context_at(struct worker_session *s, const struct vcuda_command *c, int place)
 {
 	const uint64_t *words = (const uint64_t *)(c + 1);
-	uint64_t context;
-	bool ready;
 
 	if (place < 0)
 		return c->context;
@@ -240,10 +239,7 @@ static uint64_t context_at(struct worker_session *s, const struct vcuda_command 
 		return 0;
 	if (words[place] <= (uintptr_t)CU_STREAM_PER_THREAD)
 		return c->context;
-	context = worker_handle_context(s->handles, words[place], &ready);
-	if (ready)
-		worker_destroy_ready(s);
-	return context;
+	return worker_handle_context(s->handles, words[place]);
 }
 
 static bool fits(struct worker_session *s, const struct vcuda_command *c)
@@ -283,6 +279,15 @@ static struct lane *lane_for(struct worker_session *s, const struct vcuda_comman
 	return l ? l : add_lane(s, c->context);
 }
 
+/* Waits for room. The owner reads what the lane writes only when it must: each read takes the cache line from there. */
+static void wait_for_room(struct lane *l, uint32_t given)
+{
+	if (given - l->seen < SLOTS)
+		return;
+	wait_until(l, given - (SLOTS - 1));
+	l->seen = atomic_load(&l->done);
+}
+
 bool worker_lanes_give(struct worker_session *s, const struct vcuda_command *c)
 {
 	struct lane *l = lane_for(s, c);
@@ -291,7 +296,7 @@ bool worker_lanes_give(struct worker_session *s, const struct vcuda_command *c)
 	if (!l)
 		return false;
 	given = atomic_load_explicit(&l->given, memory_order_relaxed);
-	wait_until(l, given - (SLOTS - 1));
+	wait_for_room(l, given);
 	memcpy(l->slots[given % SLOTS], c, c->size);
 	atomic_store(&l->given, given + 1);
 	if (atomic_load(&l->sleeps))

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define INDEX_BITS 24
@@ -24,17 +25,19 @@
 #define DYING (1ull << 22) /* being destroyed: resolves no more, and its object's address may name a new object */
 #define USES (DYING - 1)
 
+/* Lanes use the objects of different contexts at the same time: each entry has a cache line of its own. */
 struct entry {
-	_Atomic uint64_t state; /* the upper bits of the id, LIVE, DYING, the number of uses */
+	_Alignas(64) _Atomic uint64_t state; /* the upper bits of the id, LIVE, DYING, the number of uses */
 	void *object;
-	uint64_t parent, context;
+	_Atomic uint64_t context;
+	uint64_t parent;
 	bool is_parent;     /* something dies with it: the table is to be searched */
 	bool is_claimed;    /* on its own, not with its parent: the claim is one of the uses */
 	uint32_t next_free; /* index + 1 of the next free entry, 0: none */
 };
 
 struct worker_handles {
-	pthread_mutex_t lock; /* protects all but what worker_handle_get() and _put() read */
+	pthread_mutex_t lock; /* protects all but what worker_handle_get(), _put() and _context() read */
 	pthread_cond_t unused;
 	struct entry *_Atomic chunks[MAX_HANDLES / CHUNK_ENTRIES]; /* each stays where it is */
 	uint32_t used;
@@ -132,6 +135,15 @@ static void make_free(struct worker_handles *h, struct entry *e, uint32_t index)
 	h->first_free = index + 1;
 }
 
+static struct entry *make_chunk(void)
+{
+	struct entry *chunk = aligned_alloc(_Alignof(struct entry), CHUNK_ENTRIES * sizeof(*chunk));
+
+	if (chunk)
+		memset(chunk, 0, CHUNK_ENTRIES * sizeof(*chunk));
+	return chunk;
+}
+
 static struct entry *take_free(struct worker_handles *h, uint32_t *index)
 {
 	struct entry *_Atomic *chunk;
@@ -145,7 +157,7 @@ static struct entry *take_free(struct worker_handles *h, uint32_t *index)
 		return NULL;
 	chunk = &h->chunks[h->used / CHUNK_ENTRIES];
 	if (!*chunk)
-		*chunk = calloc(CHUNK_ENTRIES, sizeof(struct entry));
+		*chunk = make_chunk();
 	if (!*chunk)
 		return NULL;
 	*index = h->used++;
@@ -357,16 +369,16 @@ bool worker_handles_put(struct worker_handles *h, const uint64_t *ids, uint32_t 
 	return ready;
 }
 
-uint64_t worker_handle_context(struct worker_handles *h, uint64_t id, bool *ready)
+uint64_t worker_handle_context(struct worker_handles *h, uint64_t id)
 {
+	struct entry *e = entry_at(h, index_of(id));
 	uint64_t context;
 
-	*ready = false;
-	if (!worker_handle_get(h, id, UINT32_MAX))
+	if (!e || !is_accepted(atomic_load(&e->state), id, UINT32_MAX))
 		return 0;
-	context = entry_at(h, index_of(id))->context;
-	*ready = worker_handle_put(h, id);
-	return context;
+	context = atomic_load(&e->context);
+	/* An entry whose object has ended may get another context before it gets another id. */
+	return is_accepted(atomic_load(&e->state), id, UINT32_MAX) ? context : 0;
 }
 
 bool worker_handles_get(struct worker_handles *h, const uint64_t *ids, uint32_t count)

@@ -34,8 +34,8 @@ void *worker_handle_get(struct worker_handles *h, uint64_t id, uint32_t kinds);
 /* Ends a use. True: worker_handles_ready() may have something. Takes no lock unless the object is being destroyed. */
 bool worker_handle_put(struct worker_handles *h, uint64_t id);
 
-/* The context that a living object dies with (id); 0: none. *ready: as worker_handle_put() says. */
-uint64_t worker_handle_context(struct worker_handles *h, uint64_t id, bool *ready);
+/* The context that a living object dies with (id); 0: none. Writes nothing, and takes no lock. */
+uint64_t worker_handle_context(struct worker_handles *h, uint64_t id);
 
 /* As worker_handle_get() and _put() for all of `count` ids, whatever their kinds. False: one names nothing, none is
  * used. */
