@@ -24,26 +24,39 @@
 #include "session/dispatch.h"
 #include "session/ledger.h"
 
-/* The word: this bit while the gate is closed, and how many threads are behind the gate. */
+/* A word: this bit while the gate is closed, and how many of the word's threads are behind the gate. */
 #define CLOSED 0x80000000u
 
-static struct {
-	_Atomic uint32_t word;
-} gate;
+/* Threads that write one cache line with each command wait for one another. So each thread has one of these words. */
+#define WORDS 16
 
-static void wait_on_word(uint32_t seen, const struct timespec *end)
+static struct gate_word {
+	_Alignas(64) _Atomic uint32_t word;
+} gate[WORDS];
+
+static _Atomic uint32_t *own_word(void)
 {
-	/* With FUTEX_WAIT_BITSET the time is an absolute one. */
-	syscall(SYS_futex, &gate.word, FUTEX_WAIT_BITSET_PRIVATE, seen, end, NULL, FUTEX_BITSET_MATCH_ANY);
+	static _Atomic unsigned int threads;
+	static __thread _Atomic uint32_t *word;
+
+	if (!word)
+		word = &gate[atomic_fetch_add(&threads, 1) % WORDS].word;
+	return word;
 }
 
-static void wake_all(void)
+static void wait_on_word(_Atomic uint32_t *word, uint32_t seen, const struct timespec *end)
 {
-	syscall(SYS_futex, &gate.word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	/* With FUTEX_WAIT_BITSET the time is an absolute one. */
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, end, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void wake_all(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* vcudad may have the gate closed until there is a command. Returns what the word is then. */
-static uint32_t wait_for_opening(uint32_t seen)
+static uint32_t wait_for_opening(_Atomic uint32_t *word, uint32_t seen)
 {
 	const struct vcuda_turns *turns = worker_ledger_turns();
 	uint64_t one = 1;
@@ -55,8 +68,8 @@ static uint32_t wait_for_opening(uint32_t seen)
 			vcuda_log_once("cannot tell vcudad of a command that waits: %m");
 	}
 	while (seen & CLOSED) {
-		wait_on_word(seen, NULL);
-		seen = atomic_load(&gate.word);
+		wait_on_word(word, seen, NULL);
+		seen = atomic_load(word);
 	}
 	if (turns)
 		atomic_fetch_sub(&turns->demand->waiting, 1);
@@ -66,12 +79,13 @@ static uint32_t wait_for_opening(uint32_t seen)
 static void pass(void)
 {
 	const struct vcuda_turns *turns = worker_ledger_turns();
-	uint32_t seen = atomic_load(&gate.word);
+	_Atomic uint32_t *word = own_word();
+	uint32_t seen = atomic_load(word);
 
 	do {
 		if (seen & CLOSED)
-			seen = wait_for_opening(seen);
-	} while (!atomic_compare_exchange_weak(&gate.word, &seen, seen + 1));
+			seen = wait_for_opening(word, seen);
+	} while (!atomic_compare_exchange_weak(word, &seen, seen + 1));
 	if (!turns)
 		return;
 	atomic_fetch_add(&turns->demand->inside, 1);
@@ -81,11 +95,12 @@ static void pass(void)
 static void leave(void)
 {
 	const struct vcuda_turns *turns = worker_ledger_turns();
+	_Atomic uint32_t *word = own_word();
 
 	if (turns)
 		atomic_fetch_sub(&turns->demand->inside, 1);
-	if (atomic_fetch_sub(&gate.word, 1) == (CLOSED | 1))
-		wake_all();
+	if (atomic_fetch_sub(word, 1) == (CLOSED | 1))
+		wake_all(word);
 }
 
 /* A thread that waits for its turn is not behind the gate, so that a pause need not wait for the turn. */
@@ -125,20 +140,30 @@ static bool is_over(const struct timespec *end)
 /* False: a command is behind the gate still. */
 static bool wait_until_empty(const struct timespec *end)
 {
-	uint32_t seen;
+	for (unsigned int i = 0; i < WORDS; i++) {
+		uint32_t seen;
 
-	while ((seen = atomic_load(&gate.word)) != CLOSED) {
-		if (is_over(end))
-			return false;
-		wait_on_word(seen, end);
+		while ((seen = atomic_load(&gate[i].word)) != CLOSED) {
+			if (is_over(end))
+				return false;
+			wait_on_word(&gate[i].word, seen, end);
+		}
 	}
 	return true;
 }
 
+static void shut_gate(void)
+{
+	for (unsigned int i = 0; i < WORDS; i++)
+		atomic_fetch_or(&gate[i].word, CLOSED);
+}
+
 static void open_gate(void)
 {
-	atomic_fetch_and(&gate.word, ~CLOSED);
-	wake_all();
+	for (unsigned int i = 0; i < WORDS; i++) {
+		atomic_fetch_and(&gate[i].word, ~CLOSED);
+		wake_all(&gate[i].word);
+	}
 }
 
 /* ---- the device ---- */
@@ -221,7 +246,7 @@ static void close_gate(struct worker_session *s, struct vcuda_gate_message *m)
 {
 	struct timespec end = vcuda_deadline(m->milliseconds * UINT64_C(1000000));
 
-	atomic_fetch_or(&gate.word, CLOSED);
+	shut_gate();
 	m->state = wait_until_empty(&end) ? drain_device(s, &end) : VCUDA_GATE_COMMAND_RUNS;
 	if (m->state == VCUDA_GATE_DONE && !worker_turn_settle())
 		m->state = VCUDA_GATE_DEVICE_BUSY;
