@@ -64,24 +64,33 @@ static bool is_in_context(uint64_t pending, uint64_t context)
 	return (uint32_t)pending && pending == pending_error(context, (CUresult)pending);
 }
 
-/* The place of the context's error, or else a free place, or else another context's. */
-static _Atomic uint64_t *place_of_error(struct worker_session *s, const struct vcuda_command *c)
+/* The place of the context's error, or else a free place, or else another context's. *there: what was found there. */
+static _Atomic uint64_t *place_of_error(struct worker_session *s, const struct vcuda_command *c, uint64_t *there)
 {
 	_Atomic uint64_t *all = s->async_error[c->thread % WORKER_THREADS], *place = NULL;
 
 	for (int i = 0; i < WORKER_PENDING_ERRORS; i++) {
-		if (is_in_context(atomic_load(&all[i]), c->context))
+		*there = atomic_load(&all[i]);
+		if (is_in_context(*there, c->context))
 			return &all[i];
-		if (!place && !atomic_load(&all[i]))
+		if (!place && !*there)
 			place = &all[i];
 	}
 	/* Errors of ended contexts are kept, so all places may be taken: then one error is replaced. */
-	return place ? place : &all[c->context % WORKER_PENDING_ERRORS];
+	*there = 0;
+	if (!place) {
+		place = &all[c->context % WORKER_PENDING_ERRORS];
+		*there = atomic_load(place);
+	}
+	return place;
 }
 
 bool worker_command_has_error(struct worker_session *s)
 {
-	return is_in_context(atomic_load(place_of_error(s, running.command)), running.command->context);
+	uint64_t there;
+
+	place_of_error(s, running.command, &there);
+	return is_in_context(there, running.command->context);
 }
 
 void worker_command_record_error(struct worker_session *s, const struct vcuda_command *c, CUresult error)
@@ -90,17 +99,16 @@ void worker_command_record_error(struct worker_session *s, const struct vcuda_co
 	uint64_t there;
 
 	/* another lane may take the place meanwhile */
-	do {
-		place = place_of_error(s, c);
-		there = atomic_load(place);
-	} while (!is_in_context(there, c->context) &&
-		 !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)));
+	do
+		place = place_of_error(s, c, &there);
+	while (!is_in_context(there, c->context) &&
+	       !atomic_compare_exchange_weak(place, &there, pending_error(c->context, error)));
 }
 
 CUresult worker_command_take_error(struct worker_session *s, const struct vcuda_command *c)
 {
-	_Atomic uint64_t *place = place_of_error(s, c);
-	uint64_t there = atomic_load(place);
+	uint64_t there;
+	_Atomic uint64_t *place = place_of_error(s, c, &there);
 
 	while (is_in_context(there, c->context))
 		if (atomic_compare_exchange_weak(place, &there, 0))
