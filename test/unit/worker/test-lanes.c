@@ -41,9 +41,13 @@ bool worker_stage_queue_any(void)
 	return false;
 }
 
+static bool has_memory = true;
+static unsigned int opens;
+
 static void *open_lane(void)
 {
-	return malloc(1);
+	opens++;
+	return has_memory ? malloc(1) : NULL;
 }
 
 static void run(void *opened, const struct vcuda_command *c)
@@ -85,8 +89,8 @@ static void reach_all(void)
 
 static uint64_t contexts[WORKER_LANES + 1];
 
-/* Launches of one thread need no lane. Those of several threads in a context each have one. */
-static void test_several(void **state)
+/* Launches of one thread need no lane. */
+static void test_one_thread(void **state)
 {
 	session.handles = worker_handles_create();
 	worker_lanes_start(open_lane, run);
@@ -94,6 +98,27 @@ static void test_several(void **state)
 		contexts[i] = make_context();
 	assert_false(give(contexts[0], 1, 1));
 	assert_false(give(contexts[0], 1, 1));
+	assert_int_equal(opens, 0);
+}
+
+/* Without memory for a lane the caller runs the commands of its context, and memory is not asked for with each. */
+static void test_no_memory(void **state)
+{
+	uint64_t context = make_context();
+
+	has_memory = false;
+	for (int i = 0; i < 3; i++)
+		assert_false(give(context, 2, 1));
+	assert_int_equal(opens, 1);
+	reach_all();
+	assert_int_equal(atomic_load(&ran), 0);
+	has_memory = true;
+	destroy_context(context);
+}
+
+/* Launches of several threads, in a context each, have a lane each. */
+static void test_several(void **state)
+{
 	for (int i = 1; i <= WORKER_LANES; i++) {
 		atomic_store(&last, 0);
 		assert_true(give(contexts[i], (uint32_t)i + 1, 1));
@@ -142,6 +167,8 @@ static void test_no_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_thread),
+		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_several),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_take_over),
