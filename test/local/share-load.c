@@ -10,13 +10,14 @@
  *   long     kernels of half a second
  *   endless  kernels of 2^32 rounds, which take a minute or more
  *   later    the same, from the first SIGUSR2 on
+ *   writes   the same as later, before the write of a value
  *   waits    the same as later, beside a stream that waits for a value for ever
  *   hangs    sync, and from the first SIGUSR2 on endless
  *   copies   of 1 MiB to the device, eight at a time
  *   large    copies of 1 GiB to the device
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|later|waits|hangs|copies|large|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|writes|waits|hangs|copies|large|graphs
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -169,7 +170,7 @@ static int batch_of(const char *kind)
 
 static bool begins_later(const char *kind)
 {
-	return !strcmp(kind, "later") || !strcmp(kind, "waits");
+	return !strcmp(kind, "later") || !strcmp(kind, "writes") || !strcmp(kind, "waits");
 }
 
 static bool is_endless(const char *kind)
@@ -195,6 +196,8 @@ static void work(const char *kind, uint32_t long_times)
 			OK(cuGraphLaunch(graph, stream));
 		else
 			launch(times_of(kind, long_times));
+		if (!strcmp(kind, "writes"))
+			OK(cuStreamWriteValue32_v2(stream, data, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
 	}
 	OK(cuStreamSynchronize(stream));
 	took[timed++ % TIMES] = seconds() - begin;

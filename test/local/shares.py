@@ -222,9 +222,9 @@ def kernel_time():
         check(time.monotonic() - begin > 2, "the turns of the other VM count")
 
 
-def all_end(tenant, count):
+def all_end(tenant, count, kind="later"):
     """Endless kernels that begin at one time are ended. Returns the seconds until then."""
-    programs = [tenant.start(tenant.kind) for _ in range(count)]
+    programs = [tenant.start(kind) for _ in range(count)]
     begin = time.monotonic()
     for p in programs:
         p.send_signal(signal.SIGUSR2)
@@ -271,6 +271,8 @@ def kernel_time_of_gpu():
         check("one after the other" in log(hostile), "the processes work side by side")
         took = all_end(hostile, 3)
         check(took > 5.5, f"three endless kernels end after {took:.1f} s: they run at once")
+        # A write of a value behind the kernel is no wait for the process.
+        all_end(hostile, 1, "writes")
         works(neighbour)
 
 

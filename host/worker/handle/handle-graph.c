@@ -15,6 +15,7 @@
 #include "session/dispatch.h"
 #include "protocol/handlers.h"
 #include "handle/memory-ops.h"
+#include "session/command.h"
 #include "session/destroy.h"
 #include "session/ledger.h"
 #include "session/session.h"
@@ -396,7 +397,8 @@ static CUresult make_mem_ops(const struct worker_graph_place *p, void *arguments
 	m.count = worker_memory_ops_read(a->ops, a->words, ops);
 	if (!m.count)
 		return CUDA_ERROR_INVALID_VALUE;
-	atomic_store(&p->s->has_graph_mem_ops, true);
+	if (worker_memory_ops_wait(ops, m.count))
+		atomic_store(&p->s->has_graph_waits, true);
 	return p->s->ops->cuGraphAddBatchMemOpNode(p->node, p->k->at, p->deps, p->count, &m);
 }
 
@@ -501,6 +503,8 @@ CUresult vcuda_handle_vcudaGraphLaunch(struct worker_session *s, struct vcuda_ar
 
 	if (!worker_graph_take(k))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (atomic_load(&s->has_graph_waits))
+		worker_command_note_wait();
 	pthread_mutex_lock(&k->lock);
 	result = launch(s, k, a->hStream);
 	pthread_mutex_unlock(&k->lock);

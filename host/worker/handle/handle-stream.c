@@ -44,6 +44,8 @@ CUresult vcuda_handle_vcudaStreamMemOps(struct worker_session *s, struct vcuda_a
 		return worker_unsupported(s, VCUDA_OP_vcudaStreamMemOps);
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (worker_memory_ops_wait(params, count))
+		worker_command_note_wait();
 	return s->ops->cuStreamBatchMemOp_v2(a->hStream, count, params, 0);
 }
 

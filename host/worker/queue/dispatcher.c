@@ -189,13 +189,6 @@ static bool passes_gate(unsigned int op)
 	       op != VCUDA_OP_cuEventSynchronize && op != VCUDA_OP_cuCtxSynchronize;
 }
 
-/* The stream may wait for what the process writes, as may a graph of a session that has had a node for that. */
-static bool may_wait(const struct worker_session *s, unsigned int op)
-{
-	return op == VCUDA_OP_vcudaStreamMemOps ||
-	       (op == VCUDA_OP_vcudaGraphLaunch && atomic_load(&s->has_graph_mem_ops));
-}
-
 /* For probes. */
 static const char *name_of(unsigned int op)
 {
@@ -227,7 +220,7 @@ static CUresult run_command(struct worker_session *s, struct runner *r, const st
 	worker_command_end(s);
 	if (is_gated)
 		worker_gate_leave(in_turn);
-	if (in_turn && may_wait(s, c->op))
+	if (in_turn && worker_command_may_wait())
 		worker_turn_may_wait();
 	VCUDA_PROBE3(command_end, c->op, c->seq, result);
 	if (profile && c->op < VCUDA_OP_LIMIT)

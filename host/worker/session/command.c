@@ -9,6 +9,7 @@
 
 static __thread struct {
 	const struct vcuda_command *command;
+	bool may_wait;
 	unsigned int use_count;
 	uint64_t uses[MOST_USES];
 } running;
@@ -16,11 +17,22 @@ static __thread struct {
 void worker_command_begin(const struct vcuda_command *c)
 {
 	running.command = c;
+	running.may_wait = false;
 }
 
 const struct vcuda_command *worker_command(void)
 {
 	return running.command;
+}
+
+void worker_command_note_wait(void)
+{
+	running.may_wait = true;
+}
+
+bool worker_command_may_wait(void)
+{
+	return running.may_wait;
 }
 
 void *worker_command_use(struct worker_session *s, uint64_t id, uint32_t kinds)

@@ -26,6 +26,12 @@ void worker_command_end(struct worker_session *s);
 /* The thread's command; NULL: none. */
 const struct vcuda_command *worker_command(void);
 
+/* The device may wait for what the process writes before it ends what the thread's command gives it. */
+void worker_command_note_wait(void);
+
+/* Whether that is so of the thread's last command. */
+bool worker_command_may_wait(void);
+
 /* The id of the context that the thread's command was issued in, 0: none. */
 uint64_t worker_command_context(void);
 

@@ -59,7 +59,7 @@ struct worker_session {
 	uint32_t peer_minor; /* the guest library's protocol minor */
 	pid_t guest_pid;     /* as the guest says, for messages */
 	_Atomic bool broken; /* malformed input: the session ends */
-	_Atomic bool has_graph_mem_ops; /* a graph has or had a node that waits for or writes a value */
+	_Atomic bool has_graph_waits; /* a graph has or had a node that waits for a value */
 	/* Errors of async calls by thread, for some contexts, that no sync call has reported yet. */
 	_Atomic uint64_t async_error[WORKER_THREADS][WORKER_PENDING_ERRORS];
 };

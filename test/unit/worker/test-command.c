@@ -84,9 +84,24 @@ static void test_at_one_time(void **state)
 	}
 }
 
+/* Whether the device may wait for the process is known of the last command alone. */
+static void test_may_wait(void **state)
+{
+	struct vcuda_command c = command_in(1);
+
+	worker_command_begin(&c);
+	assert_false(worker_command_may_wait());
+	worker_command_note_wait();
+	worker_command_end(&session);
+	assert_true(worker_command_may_wait());
+	worker_command_begin(&c);
+	assert_false(worker_command_may_wait());
+	worker_command_end(&session);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_at_one_time)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_at_one_time), cmocka_unit_test(test_may_wait)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host/worker/handle/box.h"
+#include "host/worker/session/command.h"
 #include "host/worker/session/destroy.h"
 #include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
@@ -47,8 +48,13 @@ bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t by
 	return false;
 }
 
+void worker_command_note_wait(void)
+{
+}
+
 unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
 {
+	memset(ops, 0, count / VCUDA_MEMORY_OP_WORDS * sizeof(*ops));
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "host/worker/handle/box.h"
+#include "host/worker/session/command.h"
 #include "host/worker/session/destroy.h"
 #include "host/worker/session/dispatch.h"
 #include "protocol/handlers.h"
@@ -66,8 +67,13 @@ bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t by
 	return box->width <= bytes;
 }
 
+void worker_command_note_wait(void)
+{
+}
+
 unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
 {
+	memset(ops, 0, count / VCUDA_MEMORY_OP_WORDS * sizeof(*ops));
 	return count / VCUDA_MEMORY_OP_WORDS;
 }
 
