@@ -8,7 +8,8 @@
  * another kernel in a node takes longer.
  *
  * Not for kernels with clusters of their own, whose shape a node keeps, nor in streams with a priority, which a node
- * does not take from its stream. A launch that the graph refuses goes through cuLaunchKernel(), and has its error.
+ * does not take from its stream. Nor for launches with a part of the parameters: it is not known what a node does with
+ * the rest. A launch that the graph refuses goes through cuLaunchKernel(), and has its error.
  */
 #include "launch.h"
 
@@ -35,6 +36,7 @@ struct cached_launch {
 	CUfunction function;
 	unsigned int launches;
 	bool refused; /* the kernel cannot have a graph */
+	size_t param_bytes; /* of the kernel that has a graph */
 	void *graph, *exec, *node;
 };
 
@@ -79,12 +81,31 @@ static bool has_clusters(CUfunction f)
 	return false;
 }
 
+static size_t param_bytes(CUfunction f)
+{
+	size_t offset, size, bytes = 0;
+
+	for (size_t i = 0; driver.cuFuncGetParamInfo(f, i, &offset, &size) == CUDA_SUCCESS; i++)
+		if (offset + size > bytes)
+			bytes = offset + size;
+	return bytes;
+}
+
+static bool gives_all(const struct cached_launch *k, void *const *extra)
+{
+	for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2)
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			return *(const size_t *)extra[1] >= k->param_bytes;
+	return true;
+}
+
 static bool make(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *params)
 {
 	int priority = 0;
 
-	if (driver.cuStreamGetPriority(k->stream, &priority) == CUDA_SUCCESS && !priority &&
-	    !has_clusters(k->function) && driver.cuGraphCreate(&k->graph, 0) == CUDA_SUCCESS &&
+	k->param_bytes = param_bytes(k->function);
+	if (gives_all(k, params->extra) && driver.cuStreamGetPriority(k->stream, &priority) == CUDA_SUCCESS &&
+	    !priority && !has_clusters(k->function) && driver.cuGraphCreate(&k->graph, 0) == CUDA_SUCCESS &&
 	    driver.cuGraphAddKernelNode_v2(&k->node, k->graph, NULL, 0, params) == CUDA_SUCCESS &&
 	    driver.cuGraphInstantiateWithFlags(&k->exec, k->graph, 0) == CUDA_SUCCESS) {
 		atomic_store(&any_graph, true);
@@ -105,7 +126,7 @@ static bool is_worth_while(struct cached_launch *k)
 
 static bool launch_cached(struct cached_launch *k, CUDA_KERNEL_NODE_PARAMS *params)
 {
-	if (k->refused || !is_worth_while(k))
+	if (k->refused || !is_worth_while(k) || (k->exec && !gives_all(k, params->extra)))
 		return false;
 	if (k->exec ? driver.cuGraphExecKernelNodeSetParams_v2(k->exec, k->node, params) != CUDA_SUCCESS
 		    : !make(k, params))
@@ -255,7 +276,7 @@ void backend_launch_init(struct vcuda_backend_ops *ops)
 	    !ops->cuGraphCreate || !ops->cuGraphAddKernelNode_v2 || !ops->cuGraphInstantiateWithFlags ||
 	    !ops->cuGraphExecKernelNodeSetParams_v2 || !ops->cuGraphLaunch || !ops->cuGraphExecDestroy ||
 	    !ops->cuGraphDestroy || !ops->cuStreamDestroy_v2 || !ops->cuModuleUnload || !ops->cuLibraryUnload ||
-	    !ops->cuFuncSetAttribute || !ops->cuKernelSetAttribute || !ops->cuCtxSetLimit)
+	    !ops->cuFuncSetAttribute || !ops->cuKernelSetAttribute || !ops->cuCtxSetLimit || !ops->cuFuncGetParamInfo)
 		return;
 	ops->cuLaunchKernel = launch;
 	ops->cuStreamDestroy_v2 = destroy_stream;

@@ -198,6 +198,30 @@ static void errors(CUstream stream)
 	GIVES(launch(shape, 1, 1, 0, stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* The same kernel with all parameters and with a part in turns, so often that the worker has a graph of its own for it. */
+static void with_part_in_turns(CUstream stream)
+{
+	struct {
+		CUdeviceptr p;
+		uint32_t at, filler[200];
+	} packed = {memory, 0, {0}};
+	size_t bytes, whole = offsetof(__typeof__(packed), filler) + sizeof(packed.filler);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+	CUfunction wide = function("wide");
+	uint32_t words[WORDS];
+
+	clear();
+	for (uint32_t i = 0; i < 600; i++) {
+		bytes = i % 2 ? whole - 4 : whole;
+		packed.at = i % 2 ? 9 : 7;
+		packed.filler[199] = i;
+		OK(cuLaunchKernel(wide, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+	}
+	read_all(words);
+	CHECK(words[7] == 598);
+}
+
 /* Packed parameters, of which the program gives the last one in part: NCCL does. Also in a graph. */
 static void with_part_of_parameters(CUstream stream)
 {
@@ -256,6 +280,7 @@ int main(void)
 	with_clusters(stream);
 	many_streams();
 	with_part_of_parameters(stream);
+	with_part_in_turns(stream);
 	errors(stream);
 	printf("launches: passed\n");
 	return 0;

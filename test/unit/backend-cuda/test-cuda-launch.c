@@ -51,6 +51,14 @@ static CUresult launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned 
 	return plain_result;
 }
 
+/* Each function has two parameters of eight bytes. */
+static CUresult get_param_info(CUfunction f, size_t index, size_t *offset, size_t *size)
+{
+	*offset = 8 * index;
+	*size = 8;
+	return index < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult create(void *graph, unsigned int flags)
 {
 	if (refuses_graphs)
@@ -124,6 +132,7 @@ static int begin(void **state)
 	HAS(cuCtxGetCurrent, get_current);
 	HAS(cuStreamGetPriority, get_priority);
 	HAS(cuFuncGetAttribute, get_attribute);
+	HAS(cuFuncGetParamInfo, get_param_info);
 	HAS(cuGraphCreate, create);
 	HAS(cuGraphAddKernelNode_v2, add);
 	HAS(cuGraphInstantiateWithFlags, instantiate);
@@ -151,6 +160,17 @@ static void launches(int count, CUfunction f, uintptr_t stream)
 {
 	while (count--)
 		assert_int_equal(ops.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, (CUstream)stream, NULL, NULL), plain_result);
+}
+
+static void launches_with(int count, size_t bytes, uintptr_t stream)
+{
+	char packed[16] = {0};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+
+	while (count--)
+		assert_int_equal(ops.cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, (CUstream)stream, NULL, extra),
+				 plain_result);
 }
 
 static void expect(int plain_now, int by_graph_now, int alive_now)
@@ -223,6 +243,18 @@ static void failures_are_not_counted(void **state)
 	plain_result = CUDA_SUCCESS;
 	launches(MANY, FUNCTION, 0x40);
 	expect(4 * MANY, 0, 0);
+}
+
+static void a_part_of_the_parameters_has_none(void **state)
+{
+	launches_with(MANY + 5, 8, 0x40);
+	expect(MANY + 5, 0, 0);
+	launches_with(MANY + 1, 16, 0x80);
+	expect(2 * MANY + 5, 1, 1);
+	launches_with(3, 15, 0x80);
+	expect(2 * MANY + 8, 1, 1);
+	launches_with(3, 16, 0x80);
+	expect(2 * MANY + 8, 4, 1);
 }
 
 static void refusals_are_launched_as_ever(void **state)
@@ -298,6 +330,7 @@ int main(void)
 		cmocka_unit_test_setup(clusters_and_priorities_have_none, begin),
 		cmocka_unit_test_setup(attributes_are_asked_again, begin),
 		cmocka_unit_test_setup(failures_are_not_counted, begin),
+		cmocka_unit_test_setup(a_part_of_the_parameters_has_none, begin),
 		cmocka_unit_test_setup(refusals_are_launched_as_ever, begin),
 		cmocka_unit_test_setup(ends_with_what_it_names, begin),
 		cmocka_unit_test_setup(many_streams, begin),
