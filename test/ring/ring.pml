@@ -7,6 +7,8 @@
  * threads serves the ring: the owner of the dispatcher takes commands in order and gives the dispatcher up while it runs a synchronous one.
  * The first guest thread's synchronous command ends only after the second's (it waits for an event, say): one must not stall the other.
  * The ring holds fewer commands than are sent: who finds no room waits for it, with the ring's lock.
+ * SPARE 1: a worker thread that has lost the dispatcher may be spare, and gets it without a flag and a ring. Its time may end at any step.
+ * One thread is spare from the beginning.
  * ASYNC 0: nobody sends the asynchronous command. A fifth of the states; all mistakes but the last are found in them too.
  *
  * Checked: nobody sleeps for ever (no invalid end state), every command is taken, one owner at a time.
@@ -23,6 +25,7 @@
  *   9 who waits for room looks for it before it says so
  *  10 the consumer looks whether somebody waits for room before it makes some
  *  11 the consumer takes back the wish for room that is there, and not the one it has seen
+ *  12 the spare thread whose time ends looks whether it has the dispatcher, and then says that it is not spare (with SPARE 1)
  */
 #ifndef MUTATION
 #define MUTATION 0
@@ -34,6 +37,9 @@
 #endif
 #ifndef ASYNC
 #define ASYNC 1
+#endif
+#ifndef SPARE
+#define SPARE 0
 #endif
 #define COMMANDS (2 + ASYNC)
 #ifndef ROOM
@@ -58,6 +64,7 @@ bool doorbell;			/* eventfd: a counter that one read empties */
 /* The worker. `head` belongs to the owner of the dispatcher, and is published as it moves. */
 bool owned;
 byte head;
+bool spare, passed;		/* a thread is spare; and it was made the owner */
 
 inline wake_guest() {
 	atomic {
@@ -216,22 +223,30 @@ inline run_sync() {
 }
 
 inline give_up_lane() {
-	prepare_sleep();
 	if
-	:: ok -> disown_idle(); ok = !ok
-	:: else
-	fi;
-	/* ok: nothing is left to do, the next publisher rings. Else there is work, and we are still the owner. */
-	if
-	:: !ok -> owned = false; doorbell = true
-	:: else
+	:: atomic { spare && !passed -> passed = true }
+	:: atomic { else -> ok = false }
+		prepare_sleep();
+		if
+		:: ok -> disown_idle(); ok = !ok
+		:: else
+		fi;
+		/* ok: nothing is left to do, the next publisher rings. Else there is work, and we are still the owner. */
+		if
+		:: !ok -> owned = false; doorbell = true
+		:: else
+		fi
 	fi
 }
 
-proctype lane_thread() {
+proctype lane_thread(bool begins_spare) {
 	byte who, at, told;
 	bool ok, sync;
 
+	if
+	:: begins_spare -> goto be_spare
+	:: else
+	fi;
 end_idle:
 	atomic { doorbell -> doorbell = false }
 	own();
@@ -288,8 +303,9 @@ lead:
 			own();
 			if
 			:: ok -> goto awake
-			:: else -> goto end_idle
-			fi
+			:: else
+			fi;
+			goto be_spare
 #endif
 		fi;
 		goto lead
@@ -304,6 +320,23 @@ lead:
 		:: ok -> goto awake
 		:: else -> goto end_idle
 		fi
+	fi;
+be_spare:
+	if
+	:: atomic { SPARE && !spare -> spare = true }
+	:: goto end_idle
+	fi;
+	if
+	:: atomic { passed -> passed = false; spare = false; ok = false }
+		goto lead
+#if MUTATION == 12
+	:: atomic { !passed -> ok = true }
+		spare = false;
+		goto end_idle
+#else
+	:: atomic { !passed -> spare = false }
+		goto end_idle
+#endif
 	fi
 }
 
@@ -319,7 +352,7 @@ init {
 		od;
 		i = 0;
 		do
-		:: i < LANES -> run lane_thread(); i++
+		:: i < LANES -> run lane_thread(SPARE && i == 1); i++
 		:: else -> break
 		od
 	}

@@ -24,7 +24,7 @@ spin -DMUTATION="$mutation" "$@" -a "$model"
 ./pan -m1000000 >log
 grep -E '^pan:|errors:|states, stored' log
 grep -q 'errors: 0$' log && found=no || found=yes
-if grep -q 'max search depth too small' log; then
+if grep -qE "max search depth too small|reached -DMEMLIM" log; then
 	echo "the search was cut short"
 	exit 1
 fi
