@@ -54,6 +54,11 @@ static void test_launch(void **state)
 			 CUDA_ERROR_INVALID_VALUE);
 	bytes = 0;
 	assert_int_equal(cuda->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+	/* The rest of the parameters is 0: here the number of elements. */
+	bytes = offsetof(__typeof__(packed), n);
+	assert_int_equal(cuda->cuLaunchKernel(add, N / 32, 1, 1, 32, 1, 1, 0, NULL, NULL, extra), CUDA_SUCCESS);
+	assert_int_equal(cuda->cuMemcpyDtoH_v2(b, da, sizeof(b)), CUDA_SUCCESS);
+	assert_memory_equal(a, b, sizeof(a));
 	assert_int_equal(launch((CUfunction)(uintptr_t)&make_context, 1, 32, NULL, params), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(launch(add, 1, 32, (CUstream)0x2, params), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuda->cuCtxSynchronize(), CUDA_SUCCESS);

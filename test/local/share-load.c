@@ -12,12 +12,13 @@
  *   later    the same, from the first SIGUSR2 on
  *   writes   the same as later, before the write of a value
  *   waits    the same as later, beside a stream that waits for a value for ever
+ *   patient  a stream that waits for five seconds, for a value
  *   hangs    sync, and from the first SIGUSR2 on endless
  *   copies   of 1 MiB to the device, eight at a time
  *   large    copies of 1 GiB to the device
  *   graphs   of ten short kernels, ten at a time
  *
- * usage: share-load tiny|short|sync|long|endless|later|writes|waits|hangs|copies|large|graphs
+ * usage: share-load tiny|short|sync|long|endless|later|writes|waits|patient|hangs|copies|large|graphs
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -185,6 +186,19 @@ static uint32_t times_of(const char *kind, uint32_t long_times)
 	return !strcmp(kind, "long") ? long_times : long_times / (!strcmp(kind, "tiny") ? 50000 : 2500) + 1;
 }
 
+static void wait_for_value(void)
+{
+	CUstream other;
+
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	OK(cuMemsetD32_v2(data, 0, 1));
+	OK(cuCtxSynchronize());
+	OK(cuStreamWaitValue32_v2(stream, data, 1, CU_STREAM_WAIT_VALUE_EQ));
+	sleep(5);
+	OK(cuStreamWriteValue32_v2(other, data, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+	OK(cuStreamDestroy_v2(other));
+}
+
 static void work(const char *kind, uint32_t long_times)
 {
 	double begin = seconds();
@@ -194,6 +208,8 @@ static void work(const char *kind, uint32_t long_times)
 			OK(cuMemcpyHtoDAsync_v2(data, host, copy_bytes, stream));
 		else if (!strcmp(kind, "graphs"))
 			OK(cuGraphLaunch(graph, stream));
+		else if (!strcmp(kind, "patient"))
+			wait_for_value();
 		else
 			launch(times_of(kind, long_times));
 		if (!strcmp(kind, "writes"))

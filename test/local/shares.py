@@ -271,8 +271,12 @@ def kernel_time_of_gpu():
         check("one after the other" in log(hostile), "the processes work side by side")
         took = all_end(hostile, 3)
         check(took > 5.5, f"three endless kernels end after {took:.1f} s: they run at once")
-        # A write of a value behind the kernel is no wait for the process.
+        # A write of a value behind the kernel is no wait for the process: the worker itself ends it.
+        said = log(hostile).count("ran for longer than")
         all_end(hostile, 1, "writes")
+        check(log(hostile).count("ran for longer than") > said, "a write of a value counts as a wait for the process")
+        # A stream that waits for a value for longer than the limit is no work that runs.
+        hostile.start("patient").kill()
         works(neighbour)
 
 

@@ -333,12 +333,19 @@ static void launches(void **state)
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	assert_int_equal(fake.last_param_bytes, 9);
 	assert_int_equal(fake.last_param_sum, 27);
+	/* An older worker gets all, the rest as 0. */
+	client_session.transport->host_minor = 1;
+	assert_int_equal(launch(1, 1, 1, 0, NULL, NULL, extra), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(fake.last_param_bytes, 12);
+	assert_int_equal(fake.last_param_sum, 27);
+	client_session.transport->host_minor = VCUDA_PROTOCOL_MINOR;
 	/* More threads than the function may have: the driver knows whether the program said so or there is no room. */
 	fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	fake.fail_next = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(launch(1, 1, 513, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(fake.launches_async, 2);
+	assert_int_equal(fake.launches_async, 3);
 	assert_int_equal(cuModuleUnload(m), CUDA_SUCCESS);
 	assert_int_equal(launch(1, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_HANDLE);
 }

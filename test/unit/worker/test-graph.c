@@ -67,13 +67,18 @@ bool worker_box_fits(const vcuda_box *box, const vcuda_box_end *end, uint64_t by
 	return box->width <= bytes;
 }
 
+static unsigned int waits_noted;
+
 void worker_command_note_wait(void)
 {
+	waits_noted++;
 }
 
 unsigned int worker_memory_ops_read(const uint64_t *words, uint32_t count, CUstreamBatchMemOpParams *ops)
 {
 	memset(ops, 0, count / VCUDA_MEMORY_OP_WORDS * sizeof(*ops));
+	for (uint32_t i = 0; i < count / VCUDA_MEMORY_OP_WORDS; i++)
+		ops[i].operation = (CUstreamBatchMemOpType)words[i * VCUDA_MEMORY_OP_WORDS];
 	return count / VCUDA_MEMORY_OP_WORDS;
 }
 
@@ -505,6 +510,35 @@ static void destroyed_while_launched(void **state)
 	backend.waits = false;
 }
 
+static void launch_with_op(CUstreamBatchMemOpType type)
+{
+	uint64_t words[2 * VCUDA_MEMORY_OP_WORDS] = {CU_STREAM_MEM_OP_WRITE_VALUE_32};
+	vcuda_graph_id graph = device_graph_new();
+
+	words[VCUDA_MEMORY_OP_WORDS] = type;
+	assert_int_equal(
+		vcuda_handle_vcudaGraphAddMemOps(
+			&session, &(struct vcuda_args_vcudaGraphAddMemOps){.graph = graph, .words = 6, .ops = words}),
+		CUDA_SUCCESS);
+	assert_int_equal(finish(graph), CUDA_SUCCESS);
+	assert_int_equal(launch_it(graph), CUDA_SUCCESS);
+	assert_int_equal(destroy(graph), CUDA_SUCCESS);
+}
+
+/* Graphs may wait for the process from the first node on that waits for a value. A write is no wait. */
+static void may_wait(void **state)
+{
+	waits_noted = 0;
+	launch_with_op(CU_STREAM_MEM_OP_WRITE_VALUE_64);
+	assert_int_equal(waits_noted, 0);
+	launch_with_op(CU_STREAM_MEM_OP_WAIT_VALUE_32);
+	assert_int_equal(waits_noted, 1);
+	atomic_store(&session.has_graph_waits, false);
+	launch_with_op(CU_STREAM_MEM_OP_WAIT_VALUE_64);
+	assert_int_equal(waits_noted, 2);
+	atomic_store(&session.has_graph_waits, false);
+}
+
 /* A back end without graphs, and one whose driver is too old for some kinds of nodes. */
 static void not_there(void **state)
 {
@@ -538,7 +572,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nodes),     TEST(bad_nodes), TEST(bad_order),
 		TEST(gone),      TEST(limit),     TEST(destroyed_while_launched),
-		TEST(not_there),
+		TEST(not_there), TEST(may_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
