@@ -27,11 +27,10 @@
 
 /*
  * How long a thread polls its reply slot before it sleeps: longer than a short call, shorter than a time slice. With a
- * GPU, where NVIDIA's driver polls without end, a thread polls for longer, and yields the processor in between: a
- * wake-up takes 0.1 to 0.3 ms where a hypervisor has to wake the processor, or QEMU emulates it.
+ * GPU, where NVIDIA's driver polls without end, a thread polls for as long as that pays for the wake-up (transport.h),
+ * and yields the processor in between.
  */
 #define SPIN_NS 50000
-#define GPU_SPIN_NS 10000000
 
 /* How often a thread tries to get the ring lock before it sleeps. A thread that writes a command has it for less. */
 #define LOCK_TRIES 100
@@ -105,7 +104,7 @@ unsigned int client_call_places(void)
 void client_call_wait_for_gpu(void)
 {
 	if (spin_ns)
-		spin_ns = GPU_SPIN_NS;
+		spin_ns = client_session.transport->ops->gpu_spin_ns;
 }
 
 static uint32_t take_slot(void)

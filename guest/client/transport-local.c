@@ -546,6 +546,7 @@ static void local_forked(struct client_transport *t)
 
 const struct client_transport_ops client_transport_local = {
 	.name = "local",
+	.gpu_spin_ns = 1000000,
 	.open = local_open,
 	.doorbell = local_doorbell,
 	.wait = local_wait,

@@ -210,6 +210,8 @@ static void virtio_forked(struct client_transport *t)
 
 const struct client_transport_ops client_transport_virtio = {
 	.name = "virtio",
+	/* An interrupt: 0.3 ms where QEMU emulates the processor. */
+	.gpu_spin_ns = 10000000,
 	.open = virtio_open,
 	.doorbell = virtio_doorbell,
 	.wait = virtio_wait,

@@ -82,6 +82,10 @@ struct client_detaching {
 struct client_transport_ops {
 	const char *name; /* "virtio", "local" */
 
+	/* How long to poll for a GPU's work before wait() is called. A wake-up takes a few hundredths of that at most.
+	 */
+	uint64_t gpu_spin_ns;
+
 	/* -ENOENT: this transport is not there (no device, no socket): try the next. Others are reported to the user.
 	 */
 	int (*open)(struct client_transport **transport, const char *where);

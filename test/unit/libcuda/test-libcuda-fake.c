@@ -505,6 +505,7 @@ int client_local_dialog(const char *where, struct vcuda_own_descriptor *own)
 const struct client_transport_ops client_transport_virtio = {.name = "virtio", .open = no_device};
 const struct client_transport_ops client_transport_local = {
 	.name = "local",
+	.gpu_spin_ns = 1000000,
 	.open = fake_open,
 	.doorbell = ring,
 	.wait = wait_word,
