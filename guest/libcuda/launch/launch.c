@@ -64,7 +64,7 @@ static bool is_too_large(const struct libcuda_launch *l, const struct libcuda_fu
 /*
  * `extra` is a list of keys and values: the application has packed the parameters itself. *bytes: how many bytes of
  * them it gives. As natively, fewer than all will do: NCCL's kernels have one parameter of 4096, of which NCCL gives
- * those that the kernel reads, and to copy all from thread to thread takes microseconds.
+ * those that the kernel reads. The rest would be copied from thread to thread for nothing.
  */
 static CUresult find_packed(void **extra, const vcuda_function_info *info, const uint8_t **params, size_t *bytes)
 {
